@@ -1,4 +1,5 @@
-import type { RankState, Transport } from '../transport/transport';
+import type { RankState } from '../transport/control/roll-call';
+import type { Transport } from '../transport/transport';
 import { describeCall } from '../wire/describe-call';
 import { Operation } from '../wire/frame';
 

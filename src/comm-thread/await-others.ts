@@ -25,15 +25,15 @@ export async function awaitOthers(transport: Transport, sequence: number, timeou
   const others = Array.from({ length: worldSize }, (_, rank) => rank).filter(rank => rank !== own);
   const begunAt = wakingNow();
   let askedAt = performance.now();
-  transport.ask('answers');
+  transport.rollCall.ask('answers');
   while (wakingNow() - begunAt < timeoutMs) {
-    const answers = transport.answers(0);
+    const answers = transport.rollCall.answers(0);
     if (others.every(rank => hasDone(answers.get(rank), sequence))) return;
     const isDue = performance.now() - askedAt >= ASK_MS;
     // If a neighbour is gone, answers may not get round the ring. Then the remaining ranks compare in the next ring.
     await transport.check({ whole: isDue });
     if (isDue) {
-      transport.ask('answers');
+      transport.rollCall.ask('answers');
       askedAt = performance.now();
     }
     await sleep(LOOK_MS);

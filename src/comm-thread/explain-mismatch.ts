@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CallMismatch } from '../collectives/collective-call';
 import { GradringError } from '../errors';
-import type { RankState, Transport } from '../transport/transport';
+import type { RankState } from '../transport/control/roll-call';
+import type { Transport } from '../transport/transport';
 import { describeArguments, describeCall } from '../wire/describe-call';
 import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
@@ -49,9 +50,9 @@ export async function explainMismatch(
 /** What a rank answers about the call that it is in. Undefined if it does not answer in time. */
 async function stateOf(transport: Transport, rank: number, sequence: number): Promise<RankState | undefined> {
   const askedAt = performance.now();
-  transport.ask('answers');
+  transport.rollCall.ask('answers');
   while (!transport.failed && performance.now() - askedAt < ANSWER_MS) {
-    const state = transport.answers(askedAt).get(rank);
+    const state = transport.rollCall.answers(askedAt).get(rank);
     if (state?.isCalling && state.sequence === sequence) return state;
     await sleep(LOOK_MS);
   }

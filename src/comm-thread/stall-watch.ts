@@ -1,5 +1,6 @@
 import { GradringError } from '../errors';
-import type { RankState, Transport } from '../transport/transport';
+import type { RankState } from '../transport/control/roll-call';
+import type { Transport } from '../transport/transport';
 import { describeCall } from '../wire/describe-call';
 import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
@@ -62,7 +63,7 @@ export class StallWatch {
     /** Prints one line. */
     private readonly say: (line: string) => void,
   ) {
-    transport.attend(
+    transport.rollCall.attend(
       () => this.state(),
       () => this.onAsked(),
     );
@@ -111,10 +112,10 @@ export class StallWatch {
     const elapsed = Math.ceil(this.elapsedMs) + 1; // timers may come a little early
     if (elapsed >= this.options.timeoutMs) return void this.transport.fail(this.timeoutError());
     if (elapsed >= this.questionAt) {
-      this.transport.ask('report');
+      this.transport.rollCall.ask('report');
       this.onAsked();
     } else if (elapsed >= this.nextQuestionAt) {
-      this.transport.ask('answers');
+      this.transport.rollCall.ask('answers');
       this.lastAskedMs = this.elapsedMs;
       this.firstAskedAt ??= performance.now();
     }
@@ -146,7 +147,7 @@ export class StallWatch {
   private report(askedAt: number): void {
     const { rank } = this.transport;
     const { sequence } = this.call;
-    const answers = this.transport.answers(askedAt - FRESH_MS);
+    const answers = this.transport.rollCall.answers(askedAt - FRESH_MS);
     const waiting = [...answers].filter(([, state]) => state.isCalling && state.sequence === sequence);
     if (waiting.some(([other]) => other < rank)) return; // that rank reports it
     const subject = waiting.length === 0 ? `rank ${rank} has` : `${waiting.length + 1} ranks have`;
@@ -161,7 +162,7 @@ export class StallWatch {
     const absent =
       firstAskedAt === undefined
         ? undefined
-        : findAbsent(transport, state.sequence, transport.answers(firstAskedAt - FRESH_MS));
+        : findAbsent(transport, state.sequence, transport.rollCall.answers(firstAskedAt - FRESH_MS));
     const why =
       absent === undefined ? 'it could not ask the others why, perhaps because it was stopped' : describeAll(absent);
     const words = `Rank ${transport.rank} waited ${this.options.timeoutMs} ms in ${describeNumbered(state)}: ${why}.`;

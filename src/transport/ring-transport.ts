@@ -15,7 +15,7 @@ import type { LinkDelay } from './delay/link-delay';
 import { PacedPath, type Pacer } from './pacing';
 import { type HostRun, neighbourOf, type RingPlace, type Side, SIDES } from './ring-place';
 import { LAST_MESSAGES_MS, RingState } from './ring-state';
-import type { DataPath, RankState, Transport } from './transport';
+import type { DataPath, Transport } from './transport';
 
 /** How long a rank that leaves in order waits for its neighbours to take what was sent. */
 const FAREWELL_MS = 60_000;
@@ -40,7 +40,7 @@ export class RingTransport implements Transport {
   private readonly linkPath: LinkPath;
   private lanePath: LanePath | undefined;
   private readonly state: RingState;
-  private readonly rollCall: RollCall;
+  readonly rollCall: RollCall;
   private readonly greeted = { left: deferred(), right: deferred() };
   /** How many aborts and goodbyes have come. */
   private readonly lastMessages = { left: 0, right: 0 };
@@ -135,18 +135,6 @@ export class RingTransport implements Transport {
     const [side] = state.departed;
     if (whole && side !== undefined && !state.failed) state.requireNeighbour(side);
     if (state.failing !== undefined) throw await state.failing;
-  }
-
-  attend(describe: () => RankState, onAsked: () => void): void {
-    this.rollCall.attend(describe, onAsked);
-  }
-
-  ask(what: 'answers' | 'report'): void {
-    this.rollCall.ask(what);
-  }
-
-  answers(since: number): ReadonlyMap<number, RankState> {
-    return this.rollCall.answers(since);
   }
 
   async close(): Promise<void> {

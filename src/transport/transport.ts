@@ -1,7 +1,7 @@
 import { GradringError } from '../errors';
 import { Observer, type SpanArguments } from '../observer';
-import type { CallFingerprint, DataHeader } from '../wire/frame';
-import type { StepSettings } from '../wire/rank-status';
+import type { DataHeader } from '../wire/frame';
+import { RollCall } from './control/roll-call';
 import type { Landing } from './data/landing';
 import type { HostRun, Medium, Side } from './ring-place';
 
@@ -23,21 +23,6 @@ export interface DataFrame {
  * few enough to bound the memory. Each path accepts as many frames of any size, even if the neighbour receives none.
  */
 export const FRAMES_AHEAD = 4;
-
-/** What a rank is doing. */
-export interface RankState {
-  /** The collective under way, or the last. Its operation is `None` if there was none yet. */
-  readonly call: CallFingerprint;
-  /** Its number. */
-  readonly sequence: number;
-  readonly isCalling: boolean;
-  /** How long it has been under way, or finished, in ms. */
-  readonly sinceMs: number;
-  /** The optimizer's step, if the collective belongs to one. */
-  readonly step: number | undefined;
-  /** The settings of that step, while it is under way. */
-  readonly settings: StepSettings | undefined;
-}
 
 /** Carries data frames to and from both neighbours. Frames from one side keep their order. */
 export interface DataPath {
@@ -95,6 +80,8 @@ export interface Transport {
   readonly bulk: DataPath;
   /** For messages from one rank to another. */
   readonly messenger: Messenger;
+  /** For what each rank is doing. */
+  readonly rollCall: Pick<RollCall, 'attend' | 'ask' | 'answers'>;
   /** What the ring has failed with, or was closed with: it cannot be used any more. */
   readonly failure: GradringError | undefined;
   /** Whether the ring has failed. The ranks may still have to agree on the {@link failure}. */
@@ -106,16 +93,6 @@ export interface Transport {
    * another rank's. From then on nothing writes to memory that a call has passed.
    */
   fail(error: GradringError): Promise<GradringError>;
-  /**
-   * From now on other ranks can learn what this one is doing.
-   *
-   * @param onAsked Called when another rank asks this one to tell the user which ranks are missing.
-   */
-  attend(describe: () => RankState, onAsked: () => void): void;
-  /** Asks all ranks what they are doing; with `report` it tells them to let the user know. */
-  ask(what: 'answers' | 'report'): void;
-  /** What other ranks have answered since then (a time of `performance.now()`). */
-  answers(since: number): ReadonlyMap<number, RankState>;
   /**
    * Fails with what the ring has failed with, if it has.
    *
@@ -148,6 +125,7 @@ export class SoloTransport implements Transport {
   readonly links = NO_PATH;
   readonly bulk = NO_PATH;
   readonly messenger = { send: () => Promise.reject(alone()), receive: () => Promise.reject(alone()) };
+  readonly rollCall: Transport['rollCall'] = new RollCall(this, async () => undefined);
   failure: GradringError | undefined;
 
   constructor(readonly observer = new Observer()) {}
@@ -162,18 +140,6 @@ export class SoloTransport implements Transport {
 
   async check(): Promise<void> {
     if (this.failure !== undefined) throw this.failure;
-  }
-
-  attend(): void {
-    // There is no other rank.
-  }
-
-  ask(): void {
-    // There is no other rank.
-  }
-
-  answers(): ReadonlyMap<number, RankState> {
-    return new Map();
   }
 
   async close(): Promise<void> {

@@ -1,6 +1,7 @@
 import { awaitOthers } from '../../src/comm-thread/await-others';
 import { GradringError } from '../../src/errors';
-import { type RankState, SoloTransport } from '../../src/transport/transport';
+import type { RankState } from '../../src/transport/control/roll-call';
+import { SoloTransport } from '../../src/transport/transport';
 import { Operation, Purpose } from '../../src/wire/frame';
 
 const BARRIER = {
@@ -26,14 +27,14 @@ class AskedTransport extends SoloTransport {
     if (this.failure) throw this.failure;
   }
 
-  override ask(): void {
-    this.asked++;
-  }
-
-  override answers(): ReadonlyMap<number, RankState> {
-    const states = this.told[Math.min(this.asked, this.told.length) - 1] ?? [];
-    return new Map(states.flatMap((state, i) => (state ? [[i + 1, state] as const] : [])));
-  }
+  override readonly rollCall = {
+    attend: () => undefined,
+    ask: () => void this.asked++,
+    answers: () => {
+      const states = this.told[Math.min(this.asked, this.told.length) - 1] ?? [];
+      return new Map(states.flatMap((state, i) => (state ? [[i + 1, state] as const] : [])));
+    },
+  };
 }
 
 const GIVEN_UP_MS = 5_000;

@@ -1,5 +1,6 @@
 import { StallWatch } from '../../src/comm-thread/stall-watch';
-import type { RankState, Transport } from '../../src/transport/transport';
+import type { RankState } from '../../src/transport/control/roll-call';
+import type { Transport } from '../../src/transport/transport';
 import { Operation, Purpose } from '../../src/wire/frame';
 import { cleanUp } from '../launcher/support';
 import { beStoppedFor } from '../support/stopped-process';
@@ -37,14 +38,17 @@ describe('by a clock that the test moves', () => {
     const said: [line: string, at: number][] = [];
     const asked: [what: string, at: number][] = [];
     const failures: Error[] = [];
-    let answered: ReadonlyMap<number, RankState> = new Map();
+    let answered = new Map<number, RankState>();
     const transport: Partial<Transport> = {
-      ...{ rank: 0, worldSize: 3, attend: () => undefined },
-      ask: what => {
-        asked.push([what, seconds()]);
-        answered = new Map(answers().map((state, i) => [1 + i, state]));
+      ...{ rank: 0, worldSize: 3 },
+      rollCall: {
+        attend: () => undefined,
+        ask: what => {
+          asked.push([what, seconds()]);
+          answered = new Map(answers().map((state, i) => [1 + i, state]));
+        },
+        answers: () => answered,
       },
-      answers: () => answered,
       fail: async error => (failures.push(error), error),
     };
     const watch = new StallWatch(transport as Transport, { timeoutMs: 300_000, stallMs }, line =>

@@ -1,6 +1,5 @@
-import { RollCall } from '../../src/transport/control/roll-call';
+import { type RankState, RollCall } from '../../src/transport/control/roll-call';
 import { opposite, type Side } from '../../src/transport/ring-place';
-import type { RankState } from '../../src/transport/transport';
 import { FrameKind, Operation, Purpose, type StatusHeader } from '../../src/wire/frame';
 
 beforeEach(() => jest.useFakeTimers());

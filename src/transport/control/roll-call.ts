@@ -1,6 +1,14 @@
-import { FrameKind, type StatusHeader } from '../../wire/frame';
-import { opposite, type Side } from '../ring-place';
-import type { RankState } from '../transport';
+import { type CallFingerprint, FrameKind, type StatusHeader } from '../../wire/frame';
+import type { RankStatus } from '../../wire/rank-status';
+import { opposite, type Side, SIDES } from '../ring-place';
+
+/** What a rank is doing. */
+export interface RankState extends Omit<RankStatus, 'round' | 'asks'> {
+  /** The collective under way, or the last. Its operation is `None` if there was none yet. */
+  readonly call: CallFingerprint;
+  /** Its number. */
+  readonly sequence: number;
+}
 
 /** The shortest time between two answers of a rank, in ms, however often it is asked. */
 const ANSWER_MS = 200;
@@ -33,8 +41,15 @@ export class RollCall {
     this.onAsked = onAsked;
   }
 
-  ask(what: 'answers' | 'report'): void {
-    this.tell(what);
+  /** Tells the others what this rank is doing, and asks them for the same; with `report`, to let the user know, too. */
+  ask(what: StatusHeader['asks']): void {
+    clearTimeout(this.answer);
+    this.answer = undefined;
+    if (this.describe === undefined) return;
+    const { call, ...state } = this.describe();
+    const own = { kind: FrameKind.Status, origin: this.ring.rank, round: ++this.round, asks: what } as const;
+    this.answeredAt = performance.now();
+    for (const side of SIDES) this.pass(side, { ...call, ...state, ...own });
   }
 
   /** The statuses that have arrived since that time (of `performance.now()`), by rank. */
@@ -57,7 +72,7 @@ export class RollCall {
     this.pass(opposite(side), status);
     if (status.asks === 'nothing') return;
     const wait = this.answeredAt + ANSWER_MS - performance.now();
-    this.answer ??= setTimeout(() => this.tell('nothing'), Math.max(0, wait));
+    this.answer ??= setTimeout(() => this.ask('nothing'), Math.max(0, wait));
     if (status.asks === 'report') this.onAsked?.();
   }
 
@@ -66,23 +81,6 @@ export class RollCall {
     clearTimeout(this.answer);
     this.describe = undefined;
     this.onAsked = undefined;
-  }
-
-  private tell(asks: StatusHeader['asks']): void {
-    clearTimeout(this.answer);
-    this.answer = undefined;
-    if (this.describe === undefined) return;
-    const { call, ...state } = this.describe();
-    const { rank: origin } = this.ring;
-    const { operation, purpose, elementType, reduction, elementCount, parameter } = call;
-    const fingerprint = { operation, purpose, elementType, reduction, elementCount, parameter };
-    const status: StatusHeader = {
-      ...{ kind: FrameKind.Status, origin, ...fingerprint, ...state },
-      ...{ round: ++this.round, asks },
-    };
-    this.answeredAt = performance.now();
-    this.pass('left', status);
-    this.pass('right', status);
   }
 
   private pass(side: Side, status: StatusHeader): void {
