@@ -206,8 +206,7 @@ export class Units {
       try {
         return await this.ring.awaitOthers();
       } catch (error) {
-        this.rejoinAfter(error);
-        this.compareUntilFormed(undefined);
+        this.recover(undefined, error);
       }
     }
   }
@@ -215,7 +214,9 @@ export class Units {
   private *complete<T>(unit: Unit<T>): Work<T> {
     for (;;) {
       try {
-        const taken = this.compareAtFirst(unit);
+        // Before the first unit, other ranks may have been in an earlier ring, which this process does not know, and then
+        // compare in this one. Their reports must not be taken for a collective of the unit.
+        const taken = this.hasCompared ? undefined : this.compare(unit);
         return taken === undefined ? this.finish(unit, yield* unit.run()) : (taken.result as T);
       } catch (error) {
         const taken = this.recover(unit, error);
@@ -231,33 +232,18 @@ export class Units {
   }
 
   /**
-   * Compares before the first unit. Other ranks may have been in an earlier ring, which this process does not know, and
-   * then compare in this one. Their reports must not be taken for a collective of the unit.
+   * Joins the next ring after the loss of a rank, and compares there; again if a rank is lost meanwhile. Returns what
+   * {@link compare} returns. Throws the error if it is no loss, or if there is no other ring.
    */
-  private compareAtFirst(unit: ComparedUnit): DoneUnit | undefined {
-    return this.hasCompared ? undefined : this.compare(unit);
-  }
-
-  /** Called after a failure within a unit. Returns what {@link compare} returns. */
-  private recover(unit: ComparedUnit, error: unknown): DoneUnit | undefined {
-    this.rejoinAfter(error);
-    return this.compareUntilFormed(unit);
-  }
-
-  /** Joins the next ring. Throws the error if it is not the loss of a rank, or if there is no other ring. */
-  private rejoinAfter(error: unknown): void {
-    if (!isLoss(error) || !this.ring!.rejoin(STAY)) throw error;
-  }
-
-  /** Runs {@link compare}, again in each new ring until no rank is lost meanwhile. */
-  private compareUntilFormed(failed: ComparedUnit | undefined): DoneUnit | undefined {
-    for (;;) {
+  private recover(failed: ComparedUnit | undefined, error: unknown): DoneUnit | undefined {
+    for (let lost = error; ;) {
+      if (!isLoss(lost) || !this.ring!.rejoin(STAY)) throw lost;
       try {
         return this.ring!.evenIfLeaving(() => this.compare(failed));
-      } catch (error) {
+      } catch (next) {
         // A rank that only helps the others before it leaves must not get them killed because they are slow.
-        if (this.isLeaving && (error as GradringError).code === 'ERR_TIMEOUT') throw error;
-        this.rejoinAfter(error);
+        if (this.isLeaving && (next as GradringError).code === 'ERR_TIMEOUT') throw next;
+        lost = next;
       }
     }
   }
