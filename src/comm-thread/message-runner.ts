@@ -1,7 +1,8 @@
 import { ELEMENT_BYTES } from '../collectives/element-type';
 import { GradringError } from '../errors';
+import { Patience } from '../patience';
 import type { MailedArray, Transport } from '../transport/transport';
-import { wakingNow, WakingTimer } from '../waking-time';
+import { WakingTimer } from '../waking-time';
 import { protocolError } from '../wire/frame';
 import { failCall } from './failed-call';
 import type { StallOptions } from './stall-watch';
@@ -23,20 +24,11 @@ export class MessageRunner {
   ) {}
 
   send(to: number, tag: number, array: MailedArray): Promise<void> {
-    const call = {
-      name: 'send',
-      verb: 'send to',
-      lack: 'it has not called receive, or has not taken all of it yet',
-      other: to,
-      tag,
-    };
-    return this.inTurn(call, () => this.transport.messenger.send(to, tag, array));
+    return this.inTurn({ name: 'send', other: to, tag }, () => this.transport.messenger.send(to, tag, array));
   }
 
   receive(from: number, tag: number): Promise<ReceivedArray> {
-    const lack = 'it has not called send, or its array has not come yet';
-    const call = { name: 'receive', verb: 'receive from', lack, other: from, tag };
-    return this.inTurn(call, async () => {
+    return this.inTurn({ name: 'receive', other: from, tag }, async () => {
       const { elementType, bytes } = await this.transport.messenger.receive(from, tag);
       const isWhole = elementType !== 'none' && bytes.length % ELEMENT_BYTES[elementType] === 0;
       if (!isWhole) throw protocolError(`of rank ${from} holds no whole elements of ${elementType}`, { rank: from });
@@ -59,49 +51,36 @@ export class MessageRunner {
     if (this.last.get(key) === settled) this.last.delete(key);
   }
 
-  private async watched<T>(call: MessageCall, run: () => Promise<T>): Promise<T> {
-    const stop = this.watch(call);
-    try {
-      return await run();
-    } catch (error) {
-      const operation = `${call.name}(rank ${call.other}, tag ${call.tag})`;
-      throw await failCall(this.transport, error, { operation });
-    } finally {
-      stop();
-    }
-  }
-
-  /** Reports a call that waits for a long time, and ends it at the timeout. Returns what ends that. */
-  private watch({ verb, lack, other, tag }: MessageCall): () => void {
+  /** Runs a call; reports it if it waits for a long time, and ends the ring at the timeout. */
+  private async watched<T>({ name, other, tag }: MessageCall, run: () => Promise<T>): Promise<T> {
     const { rank } = this.transport;
     const { timeoutMs, stallMs } = this.options;
-    const beganAt = wakingNow();
-    const why = `to ${verb} rank ${other} (tag ${tag}): ${lack}.`;
+    const why = `to ${name} ${CALLS[name].preposition} rank ${other} (tag ${tag}): ${CALLS[name].lack}.`;
     const timeout = new WakingTimer(() => {
       const words = `Rank ${rank} waited ${timeoutMs} ms ${why}`;
       void this.transport.fail(new GradringError('ERR_TIMEOUT', words, { rank: other }));
     }, timeoutMs);
-    let stall: WakingTimer | undefined;
-    const reportAfter = (ms: number) => {
-      stall = new WakingTimer(() => {
-        this.say(`gradring: rank ${rank} has waited ${Math.round((wakingNow() - beganAt) / 1000)} s ${why}`);
-        reportAfter(2 * ms);
-      }, ms);
-    };
-    if (stallMs > 0) reportAfter(stallMs);
-    return () => {
+    const patience = new Patience(stallMs, s => this.say(`gradring: rank ${rank} has waited ${s} s ${why}`));
+    patience.begin();
+    try {
+      return await run();
+    } catch (error) {
+      throw await failCall(this.transport, error, { operation: `${name}(rank ${other}, tag ${tag})` });
+    } finally {
       timeout.cancel();
-      stall?.cancel();
-    };
+      patience.end();
+    }
   }
 }
 
+/** For the words about a call that waits: what it probably waits for. */
+const CALLS = {
+  send: { preposition: 'to', lack: 'it has not called receive, or has not taken all of it yet' },
+  receive: { preposition: 'from', lack: 'it has not called send, or its array has not come yet' },
+} as const;
+
 interface MessageCall {
-  readonly name: string;
-  /** What the rank does; the number of the other rank follows. */
-  readonly verb: string;
-  /** What the call probably waits for. */
-  readonly lack: string;
+  readonly name: keyof typeof CALLS;
   readonly other: number;
   readonly tag: number;
 }
