@@ -6,6 +6,7 @@ import {
   arrayOf,
   copyElements,
   ELEMENT_BYTES,
+  type ElementType,
   elementTypeOf,
   isDetached,
   isFloat,
@@ -103,41 +104,30 @@ export class CollectiveRequests {
   ) {}
 
   allReduce<T extends NumericArray>(array: T, options: ReduceOptions): CollectiveRequest<'allReduce', T> {
-    return this.withArray('allReduce', array, ({ dense, copyBack, release }) => {
+    return this.withArray('allReduce', array, options, ({ dense, copyBack }) => {
       const input = { ...reductionOf('allReduce', options, dense), purpose: purposeOf(options) };
-      return { name: 'allReduce', input, result: copyBack, release, signal: options.signal };
+      return { input, result: copyBack };
     });
   }
 
   reduceScatter<T extends NumericArray>(array: T, options: ReduceOptions): CollectiveRequest<'reduceScatter', T> {
-    return this.withArray('reduceScatter', array, ({ dense, isShared, release }) => ({
-      name: 'reduceScatter',
+    return this.withArray('reduceScatter', array, options, ({ dense, isShared }) => ({
       input: reductionOf('reduceScatter', options, dense),
       result: ({ start, count }) => {
         const data = dense.data + start * ELEMENT_BYTES[dense.type];
         const chunk = this.view<T>({ type: dense.type, data, elementCount: count });
         return (isShared ? chunk : chunk.slice()) as T;
       },
-      release,
-      signal: options.signal,
     }));
   }
 
   allGather<T extends NumericArray>(array: T, options: GatherOptions): CollectiveRequest<'allGather', T[]> {
-    return this.withArray('allGather', array, ({ dense, release }) => {
+    return this.withArray('allGather', array, options, ({ dense }) => {
       checkCallOptions('allGather', options, { variableLength: true });
       const lengths = options.variableLength === true ? 'variable' : 'equal';
-      const bytesEach = ELEMENT_BYTES[dense.type];
       return {
-        name: 'allGather',
         input: { array: dense, lengths, purpose: purposeOf(options) },
-        result: bodies =>
-          bodies.map(
-            ({ buffer, byteOffset, byteLength }) =>
-              arrayOf(dense.type, buffer, byteOffset, byteLength / bytesEach) as T,
-          ),
-        release,
-        signal: options.signal,
+        result: bodies => bodies.map(bytes => arrayIn(dense.type, bytes) as T),
       };
     });
   }
@@ -150,34 +140,25 @@ export class CollectiveRequests {
     checkCallOptions('broadcast', options, { root: true });
     const { root = 0 } = options;
     requireRank('root', root, worldSize);
-    return this.withArray('broadcast', array, ({ dense, copyBack, release }) => ({
-      name: 'broadcast',
+    return this.withArray('broadcast', array, options, ({ dense, copyBack }) => ({
       input: { array: dense, root, purpose: purposeOf(options) },
       result: copyBack,
-      release,
-      signal: options.signal,
     }));
   }
 
   sendReceive<T extends NumericArray>(array: T, options: CallOptions): CollectiveRequest<'sendReceive', T> {
     checkCallOptions('sendReceive', options, {});
-    return this.withArray('sendReceive', array, ({ dense, copyBack, release }) => ({
-      name: 'sendReceive',
+    return this.withArray('sendReceive', array, options, ({ dense, copyBack }) => ({
       input: { array: dense },
       result: copyBack,
-      release,
-      signal: options.signal,
     }));
   }
 
   send(array: NumericArray, to: number, options: MessageOptions, ring: Place): CollectiveRequest<'send', void> {
     const tag = checkedTag('send', 'to', to, options, ring);
-    return this.withArray('send', array, ({ dense, release }) => ({
-      name: 'send',
+    return this.withArray('send', array, options, ({ dense }) => ({
       input: { array: dense, to, tag },
       result: () => undefined,
-      release,
-      signal: options.signal,
     }));
   }
 
@@ -185,8 +166,7 @@ export class CollectiveRequests {
     return {
       name: 'receive',
       input: { from, tag: checkedTag('receive', 'from', from, options, ring) },
-      result: ({ elementType, bytes }) =>
-        arrayOf(elementType, bytes.buffer, bytes.byteOffset, bytes.byteLength / ELEMENT_BYTES[elementType]),
+      result: ({ elementType, bytes }) => arrayIn(elementType, bytes),
       release: () => undefined,
       signal: options.signal,
     };
@@ -235,10 +215,16 @@ export class CollectiveRequests {
     return arrayOf(type, this.heap.buffer, data, elementCount) as T;
   }
 
-  private withArray<T extends NumericArray, R>(call: string, array: T, prepare: (staged: StagedArray<T>) => R): R {
-    const staged = this.stage(`ring.${call}`, array);
+  /** Stages the array of a call. Until the request is ready, a failure releases it. */
+  private withArray<Name extends keyof Commands, T extends NumericArray, R>(
+    name: Name,
+    array: T,
+    options: CallOptions,
+    prepare: (staged: StagedArray<T>) => Pick<CollectiveRequest<Name, R>, 'input' | 'result'>,
+  ): CollectiveRequest<Name, R> {
+    const staged = this.stage(`ring.${name}`, array);
     try {
-      return prepare(staged);
+      return { name, ...prepare(staged), release: staged.release, signal: options.signal };
     } catch (error) {
       staged.release();
       throw error;
@@ -268,6 +254,11 @@ export class CollectiveRequests {
     };
     return { dense, isShared: false, copyBack, release: () => this.heap.release(data, byteLength) };
   }
+}
+
+/** The array of received bytes. */
+function arrayIn(type: ElementType, { buffer, byteOffset, byteLength }: Uint8Array): NumericArray {
+  return arrayOf(type, buffer, byteOffset, byteLength / ELEMENT_BYTES[type]);
 }
 
 /** For values in messages, which may be large. */
