@@ -23,8 +23,12 @@ export function byteLengthOf({ type, elementCount }: DenseArray): number {
   return elementCount * ELEMENT_BYTES[type];
 }
 
-/** The bytes of a part of an array, as they are sent. */
-export function bytesOf(memory: KernelMemory, { type, data }: DenseArray, { start, count }: Range): Uint8Array {
+/** The bytes of an array, or of a part of it, as they are sent. */
+export function bytesOf(
+  memory: KernelMemory,
+  { type, data, elementCount }: DenseArray,
+  { start, count }: Range = { start: 0, count: elementCount },
+): Uint8Array {
   return new Uint8Array(memory.buffer, data + start * ELEMENT_BYTES[type], count * ELEMENT_BYTES[type]);
 }
 

@@ -151,7 +151,7 @@ async function reduceGathered(call: CollectiveCall, array: ReducedArray, operati
   const { worldSize, context } = call;
   const { kernels, memory, scratch } = context;
   const elementBytes = ELEMENT_BYTES[array.type];
-  const whole = bytesOf(memory, array, { start: 0, count: array.elementCount });
+  const whole = bytesOf(memory, array);
   const bodies = await allGatherBodies(call, copyOf(whole));
   bodies.forEach((body, rank) => checkLength(rank, body.length, whole.length));
   const chunks = new Chunks(array.elementCount, worldSize, elementBytes);

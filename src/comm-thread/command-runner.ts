@@ -71,11 +71,7 @@ export class CommandRunner {
         return { start, count };
       }),
     allGather: ({ array, lengths, purpose }) => {
-      const bytes = new Uint8Array(
-        this.context.memory.buffer,
-        array.data,
-        array.elementCount * ELEMENT_BYTES[array.type],
-      );
+      const bytes = bytesOf(this.context.memory, array);
       const elementCount = lengths === 'equal' ? array.elementCount : 0;
       const parameter = lengths === 'equal' ? 0 : 1; // or equal lengths of 0 would look like variable ones
       const fingerprint = dense(Operation.AllGather, { ...array, elementCount }, { parameter, purpose });
@@ -92,7 +88,7 @@ export class CommandRunner {
     sendReceive: ({ array }) => this.collective(dense(Operation.SendReceive, array), call => sendReceive(call, array)),
     send: async ({ array, to, tag }) => {
       requireUsable(this.context.transport);
-      const bytes = bytesOf(this.context.memory, array, { start: 0, count: array.elementCount });
+      const bytes = bytesOf(this.context.memory, array);
       await this.messages.send(to, tag, { elementType: array.type, bytes });
     },
     receive: async ({ from, tag }) => {
@@ -161,13 +157,12 @@ export class CommandRunner {
     const { observer } = transport;
     const sequence = this.sequence++;
     const { step } = own;
+    const path = BY_LINKS.includes(fingerprint.operation) ? transport.links : transport.bulk;
     this.watch.begin({ fingerprint, sequence, ...own });
     observer.gauge('underWay', 1);
     const startedAt = observer.startOf('collective');
     try {
-      return await run(
-        new CollectiveCall(this.context, sequence, fingerprint, transport[pathOf(fingerprint.operation)]),
-      );
+      return await run(new CollectiveCall(this.context, sequence, fingerprint, path));
     } catch (thrown) {
       const error = thrown instanceof CallMismatch ? await explainMismatch(thrown, own, transport) : thrown;
       const where = { operation: describeCall(fingerprint), ...(step !== undefined && { step }) };
@@ -187,24 +182,10 @@ export class CommandRunner {
 }
 
 /**
- * Which path the frames of a collective take: dense arrays are bulk. An optimizer step takes the links, unless it turns
- * out to be dense; see {@link GradientExchange}.
+ * The collectives whose frames take the links. The others move dense arrays, which are bulk. An optimizer step takes the
+ * links, unless it turns out to be dense; see {@link GradientExchange}.
  */
-function pathOf(operation: Operation): 'links' | 'bulk' {
-  switch (operation) {
-    case Operation.AllReduce:
-    case Operation.ReduceScatter:
-    case Operation.AllGather:
-    case Operation.Broadcast:
-    case Operation.SendReceive:
-      return 'bulk';
-    case Operation.Barrier:
-    case Operation.SparseAllReduce:
-    case Operation.Exchange:
-    case Operation.None:
-      return 'links';
-  }
-}
+const BY_LINKS: readonly Operation[] = [Operation.Barrier, Operation.SparseAllReduce, Operation.Exchange];
 
 /** For collectives that are not optimizer steps. */
 const NO_STEP = { step: undefined, settings: undefined };
