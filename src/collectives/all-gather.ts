@@ -4,7 +4,7 @@ import { LARGEST_VALUE } from '../rank-values';
 import { opposite, type Side } from '../transport/ring-place';
 import type { DataFrame } from '../transport/transport';
 import { Purpose } from '../wire/frame';
-import { part, SEGMENT_BYTES } from './chunks';
+import { part, type Range, SEGMENT_BYTES } from './chunks';
 import { checkLength, type CollectiveCall } from './collective-call';
 import { runPipeline } from './pipeline';
 
@@ -15,7 +15,7 @@ import { runPipeline } from './pipeline';
  * @param partCount Into how many frames each body is cut, the same on all ranks.
  * @param receive Called with each part of another rank's body. It may keep the bytes, but must not change them.
  */
-export async function allGatherParts(
+async function allGatherParts(
   call: CollectiveCall,
   partCount: number,
   own: (part: number) => Uint8Array,
@@ -44,15 +44,19 @@ export async function allGatherParts(
   await Promise.all([flow('right', rightHops), flow('left', call.worldSize - 1 - rightHops)]);
 }
 
-/** All-gather of small bodies, one frame each. Returns them by rank, including this rank's own. */
+/** All-gather of one body from each rank, a frame each. Returns them by rank, with this rank's own. */
 export async function allGatherBodies(call: CollectiveCall, own: Uint8Array): Promise<Uint8Array[]> {
-  const bodies = new Array<Uint8Array>(call.worldSize);
-  bodies[call.rank] = own;
+  return (await allGatherLists(call, [own])).map(([body]) => body!);
+}
+
+/** All-gather of several bodies from each rank, equally many, a frame each. Returns them by rank, with this rank's own. */
+export async function allGatherLists(call: CollectiveCall, own: readonly Uint8Array[]): Promise<Uint8Array[][]> {
+  const bodies = Array.from({ length: call.worldSize }, (_, rank) => (rank === call.rank ? [...own] : []));
   await allGatherParts(
     call,
-    1,
-    () => own,
-    (origin, _part, body) => (bodies[origin] = body),
+    own.length,
+    i => own[i]!,
+    (origin, i, body) => (bodies[origin]![i] = body),
   );
   return bodies;
 }
@@ -74,8 +78,7 @@ export async function allGather(
   copyBytes(results[call.rank]!, own);
   const partCount = Math.max(1, Math.ceil(Math.max(...byteLengths) / SEGMENT_BYTES));
   const rangeOf = (rank: number, i: number) => part({ start: 0, count: byteLengths[rank]! }, i, partCount);
-  const view = (bytes: Uint8Array, { start, count }: { start: number; count: number }) =>
-    bytes.subarray(start, start + count);
+  const view = (bytes: Uint8Array, { start, count }: Range) => bytes.subarray(start, start + count);
   await allGatherParts(
     call,
     partCount,

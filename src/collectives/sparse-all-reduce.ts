@@ -1,6 +1,6 @@
 import type { ValueFormat } from '../compression/value-format';
 import { decodeGradientPayload, type ExpectedTensor, type ReceivedPayload } from '../wire/gradient-payload';
-import { allGatherParts } from './all-gather';
+import { allGatherLists } from './all-gather';
 import { blaming } from './sum-payloads';
 import type { CollectiveCall } from './collective-call';
 
@@ -36,7 +36,7 @@ export interface Agreed {
 }
 
 /**
- * Sparse all-reduce: gathers the payloads of all ranks (see {@link allGatherParts}). Then every rank decodes and adds
+ * Sparse all-reduce: gathers the payloads of all ranks (see {@link allGatherLists}). Then every rank decodes and adds
  * them **in the order of ranks**, so all get the same bits. Each rank sends N − 1 payloads, and holds as many until all
  * have arrived.
  *
@@ -46,7 +46,10 @@ export interface Agreed {
  *   are not valid.
  */
 export async function sparseAllReduce(call: CollectiveCall, parts: readonly SparsePart[]): Promise<Agreed> {
-  const bodies = await allGatherPayloads(call, parts);
+  const bodies = await allGatherLists(
+    call,
+    parts.map(({ payload }) => payload),
+  );
   const tensorCount = parts.reduce((sum, { tensors }) => sum + tensors.length, 0);
   const bytes = bodies.flat().reduce((sum, body) => sum + body.length, 0);
   const args = { sequence: call.sequence, stage: 'sum', tensors: tensorCount, bytes };
@@ -64,17 +67,4 @@ function decodeAndSum(parts: readonly SparsePart[], bodies: readonly Uint8Array[
   }
   for (const [i, part] of parts.entries()) part.sum(payloads[i]!);
   return { notices: payloads.flat().reduce((bits, { notices }) => bits | notices, 0) };
-}
-
-/** Every rank's payloads, by rank and part. */
-async function allGatherPayloads(call: CollectiveCall, parts: readonly SparsePart[]): Promise<Uint8Array[][]> {
-  const bodies = Array.from({ length: call.worldSize }, () => new Array<Uint8Array>(parts.length));
-  bodies[call.rank] = parts.map(({ payload }) => payload);
-  await allGatherParts(
-    call,
-    parts.length,
-    i => parts[i]!.payload,
-    (origin, i, body) => (bodies[origin]![i] = body),
-  );
-  return bodies;
 }
