@@ -1,6 +1,7 @@
 import { copyOf } from '../../memory/buffers';
 import type { GradringError } from '../../errors';
 import type { DataHeader } from '../../wire/frame';
+import { type Deferred, deferred } from '../deferred';
 import { type Medium, type Side, SIDES } from '../ring-place';
 import type { RingState } from '../ring-state';
 import type { DataFrame, DataPath } from '../transport';
@@ -9,11 +10,13 @@ import type { DataFrame, DataPath } from '../transport';
 const INBOX_BYTES = 64 * 1024 * 1024;
 
 /** The frames that arrived over one link and wait for their collective. */
-export class Inbox {
+class Inbox {
   private readonly frames: DataFrame[] = [];
   private bytes = 0;
-  private reader: { resolve: (frame: DataFrame) => void; reject: (error: GradringError) => void } | undefined;
-  private onDrained: (() => void) | undefined;
+  /** The call that waits for a frame. */
+  private reader: Deferred<DataFrame> | undefined;
+  /** Settles when there is room for more frames. */
+  private room: Deferred<void> | undefined;
 
   /** Whether {@link next} waits for a frame. */
   get isAwaited(): boolean {
@@ -27,9 +30,8 @@ export class Inbox {
 
   put(frame: DataFrame): void {
     if (this.reader !== undefined) {
-      const { resolve } = this.reader;
+      this.reader.resolve(frame);
       this.reader = undefined;
-      resolve(frame);
       return;
     }
     this.frames.push(frame);
@@ -39,23 +41,15 @@ export class Inbox {
   /** The next frame, now or when it arrives. One call at a time. */
   next(): Promise<DataFrame> {
     const frame = this.frames.shift();
-    if (frame === undefined) {
-      return new Promise((resolve, reject) => {
-        this.reader = { resolve, reject };
-      });
-    }
+    if (frame === undefined) return (this.reader = deferred()).promise;
     this.bytes -= heldBytes(frame);
-    if (this.bytes <= INBOX_BYTES) this.onDrained?.();
+    if (this.bytes <= INBOX_BYTES) this.room?.resolve();
     return Promise.resolve(frame);
   }
 
   /** Settles when there is room for more frames. */
   async untilRoom(): Promise<void> {
-    if (this.bytes <= INBOX_BYTES) return;
-    await new Promise<void>(resolve => {
-      this.onDrained = resolve;
-    });
-    this.onDrained = undefined;
+    if (this.bytes > INBOX_BYTES) await (this.room = deferred()).promise;
   }
 
   /** Fails the call that waits, and drops all frames. */
@@ -64,7 +58,7 @@ export class Inbox {
     this.reader = undefined;
     this.frames.length = 0;
     this.bytes = 0;
-    this.onDrained?.();
+    this.room?.resolve();
   }
 }
 
