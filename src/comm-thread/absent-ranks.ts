@@ -33,7 +33,7 @@ export function hasDone(state: RankState | undefined, sequence: number): boolean
 }
 
 /** Words: `rank 2 has not called it; its last call, barrier() (collective 16), ended 41 s ago`. */
-export function describeAbsent({ rank, state }: AbsentRank): string {
+function describeAbsent({ rank, state }: AbsentRank): string {
   if (state === undefined) return `rank ${rank} does not answer (its process is stopped, or its network is cut)`;
   const since = `${Math.round(state.sinceMs / 1000)} s`;
   if (hasCalledNone(state)) return `rank ${rank} has not called it, or anything else since it joined ${since} ago`;

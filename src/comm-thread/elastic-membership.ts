@@ -36,7 +36,7 @@ export class ElasticMembership extends Membership {
     return elastic === 'newcomer' ? { rank, worldSize, ranksHere: worldSize, generation: -1 } : this.rejoin(STAY, -1);
   }
 
-  onRequest(): void {
+  override onRequest(): void {
     this.unansweredCount++;
     this.awaitingRequest?.();
   }

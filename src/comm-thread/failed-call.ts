@@ -15,16 +15,12 @@ export async function failCall(
   words = where.operation!,
 ): Promise<GradringError> {
   const { rank } = transport;
-  const cause =
+  const coded =
     error instanceof GradringError
-      ? new GradringError(error.code, error.message, { ...where, ...error.details }, { cause: error })
-      : failedInside(rank, where, error);
+      ? error
+      : new GradringError('ERR_COMM_THREAD', `Rank ${rank} failed in ${where.operation}: ${String(error)}`, { rank });
+  const cause = new GradringError(coded.code, coded.message, { ...where, ...coded.details }, { cause: error });
   const failure = await transport.fail(cause);
   const message = `${failure.message} (Rank ${rank} was in ${words}.)`;
   return new GradringError(failure.code, message, { ...failure.details, ...where });
-}
-
-function failedInside(rank: number, where: ErrorDetails, cause: unknown): GradringError {
-  const words = `Rank ${rank} failed in ${where.operation}: ${String(cause)}`;
-  return new GradringError('ERR_COMM_THREAD', words, { ...where, rank }, { cause });
 }

@@ -22,10 +22,13 @@ export abstract class Membership {
 
   /** Joins the first ring. Settles with this rank's position in it. */
   abstract join(): Promise<RingPosition>;
-  /** A request has arrived. It is carried out after the earlier ones. */
-  abstract onRequest(): void;
   /** Carries out a request in the ring that it was meant for, or throws the reason why it cannot. One at a time. */
   abstract carryOut(request: Request): Promise<unknown>;
+
+  /** A request has arrived. It is carried out after the earlier ones. */
+  onRequest(): void {
+    // Nothing waits for it.
+  }
 }
 
 /** The one ring of a static run. After it has failed, there is no other. */
@@ -36,10 +39,6 @@ export class StaticMembership extends Membership {
     this.transport = transport;
     this.runner.moveTo(transport);
     return positionIn(transport, generation);
-  }
-
-  onRequest(): void {
-    // Nothing waits for a request.
   }
 
   carryOut({ name, input }: Request): Promise<unknown> {

@@ -60,11 +60,8 @@ export interface Commands {
 
 export type CommandName = keyof Commands;
 
-/** The commands that are about which ranks are in the ring. */
-export type MembershipCommand = 'rejoin' | 'askWaiting';
-
-/** All other commands. */
-export type RingCommand = Exclude<CommandName, MembershipCommand>;
+/** The commands that are not about which ranks are in the ring. */
+export type RingCommand = Exclude<CommandName, 'rejoin' | 'askWaiting'>;
 
 /** A rank's position in the ring of a generation. */
 export interface RingPosition {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deserializeError, GradringError, type SerializedError, serializeError } from '../errors';
-import { Observer } from '../observer';
+import type { Observer } from '../observer';
 import { type DataHeader, decodeHeader, encodeHeader, FrameKind, type Header, protocolError } from '../wire/frame';
 import { FailureAgreement } from './control/failure-agreement';
 import { Farewell } from './control/farewell';
@@ -39,7 +39,7 @@ export class RingState {
     readonly place: RingPlace,
     readonly ends: Readonly<Record<Side, Link>>,
     private readonly onEnd: (error: GradringError) => void,
-    readonly observer = new Observer(),
+    readonly observer: Observer,
   ) {
     this.agreement = new FailureAgreement({
       rank: place.rank,
@@ -196,18 +196,21 @@ export class RingState {
 
   /** The error for a neighbour that cannot be reached: it is gone, or silent. */
   private lossOf(side: Side): GradringError {
+    return peerLost(this.place, side, this.howLost(side));
+  }
+
+  private howLost(side: Side): string {
     const { silentMs, options } = this.ends[side];
     const pid = this.place.isHere[side] ? this.pids[side] : undefined;
     const state = pid === undefined ? undefined : stateOfProcess(pid);
-    const silence = `has been silent for ${Math.round(silentMs ?? 0)} ms; the limit is ${options.heartbeatTimeoutMs} ms (heartbeatTimeoutMs)`;
-    const how = (): string => {
-      if (state === 'ended') return `is gone: its process (pid ${pid}) has ended`;
-      if (silentMs === undefined && state === undefined) return 'is gone: its process ended, or the connection broke';
-      if (silentMs === undefined)
-        return `is gone: it closed the connection, though its process (pid ${pid}) still exists`;
-      if (state === undefined) return `${silence}. Whether its process still exists cannot be seen from this host`;
-      return `${silence}. Its process (pid ${pid}) still exists${state === 'stopped' ? ', but is stopped' : ''}`;
-    };
-    return peerLost(this.place, side, how());
+    if (state === 'ended') return `is gone: its process (pid ${pid}) has ended`;
+    if (silentMs === undefined) {
+      return state === undefined
+        ? 'is gone: its process ended, or the connection broke'
+        : `is gone: it closed the connection, though its process (pid ${pid}) still exists`;
+    }
+    const silence = `has been silent for ${Math.round(silentMs)} ms; the limit is ${options.heartbeatTimeoutMs} ms (heartbeatTimeoutMs)`;
+    if (state === undefined) return `${silence}. Whether its process still exists cannot be seen from this host`;
+    return `${silence}. Its process (pid ${pid}) still exists${state === 'stopped' ? ', but is stopped' : ''}`;
   }
 }

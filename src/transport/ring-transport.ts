@@ -103,7 +103,7 @@ export class RingTransport implements Transport {
    *
    * @param longestMs How long this may take, if that is less than usual.
    */
-  async openLanes(longestMs = LANES_MS): Promise<boolean> {
+  async openLanes(longestMs: number): Promise<boolean> {
     const { left, right } = this.lanes;
     if (left === undefined || right === undefined) return false;
     const bothOpen = Promise.all([left.opened(), right.opened()]).then(
@@ -133,7 +133,7 @@ export class RingTransport implements Transport {
   async check({ whole }: { readonly whole: boolean }): Promise<void> {
     const { state } = this;
     const [side] = state.departed;
-    if (whole && side !== undefined && !state.failed) state.requireNeighbour(side);
+    if (whole && side !== undefined) state.requireNeighbour(side);
     if (state.failing !== undefined) throw await state.failing;
   }
 

@@ -106,7 +106,7 @@ export async function transports(
 export async function openTransports(worldSize: number, options: Parameters<typeof transports>[1] = {}) {
   const made = await transports(worldSize, options);
   await Promise.all(made.ring.map(transport => transport.open()));
-  const areOpen = await Promise.all(made.ring.map(transport => transport.openLanes()));
+  const areOpen = await Promise.all(made.ring.map(transport => transport.openLanes(Infinity)));
   for (const transport of made.ring) transport.settleBulk(areOpen.every(Boolean));
   return made;
 }
@@ -140,8 +140,8 @@ async function lanesOf(
     isMissing(rank, 'left') ? undefined : SharedMemoryLane.create(fileOf(rank), hasCore),
   );
   const lanes = ranks.map(rank => {
-    const file = isMissing(rank, 'right') ? undefined : fileOf((rank + 1) % worldSize);
-    return { left: left[rank], right: SharedMemoryLane.open(file, hasCore) };
+    const file = fileOf((rank + 1) % worldSize);
+    return { left: left[rank], right: isMissing(rank, 'right') ? undefined : SharedMemoryLane.open(file, hasCore) };
   });
   rmSync(folder, { recursive: true });
   return lanes;

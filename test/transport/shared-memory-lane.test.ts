@@ -184,8 +184,6 @@ test('where there is no file, or none can be made, there is no lane, and nothing
   const missing = path.join(folder, 'missing', 'lane');
   expect(SharedMemoryLane.create(missing)).toBeUndefined();
   expect(SharedMemoryLane.open(missing)).toBeUndefined();
-  expect(SharedMemoryLane.create(undefined)).toBeUndefined();
-  expect(SharedMemoryLane.open(undefined)).toBeUndefined();
   expect(existsSync(missing)).toBe(false);
   expect(SharedMemoryLane.create(file)).toBeUndefined(); // another's is never taken over
   writeFileSync(path.join(folder, 'text'), 'no lane');

@@ -8,10 +8,10 @@ import type { RingState } from '../ring-state';
 import type { MailedArray, Messenger } from '../transport';
 
 /** The length of all parts of a message but the last. */
-export const PART_BYTES = 1024 * 1024;
+const PART_BYTES = 1024 * 1024;
 
 /** How many parts a sender is ahead of what the receiver has taken. A rank between may have to hold so many. */
-export const PARTS_AHEAD = 4;
+const PARTS_AHEAD = 4;
 
 /** How often an end that waits says so again. */
 const REPEAT_MS = 1_000;

@@ -10,7 +10,7 @@ export const HEAD_BYTES = 96;
 const AT = { bodyBytes: 0, headerBytes: 4, header: 5 } as const;
 
 /** A body of up to this many bytes is sent in one piece with its head, and may be read in one piece with it. */
-export const SMALL_BODY = 4096;
+const SMALL_BODY = 4096;
 
 /** The longest header that fits in a head. */
 export const LARGEST_HEADER = HEAD_BYTES - AT.header;
