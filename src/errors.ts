@@ -192,6 +192,11 @@ export function invalidArgument(message: string): GradringError {
   return new GradringError('ERR_INVALID_ARGUMENT', message);
 }
 
+/** The error for what is called, or waits, when the communicator is closed. */
+export function closedError(): GradringError {
+  return new GradringError('ERR_CLOSED', 'The communicator was closed.');
+}
+
 /** Whether an error means that somebody is gone or hangs, and not that the ranks do not fit together. */
 export function isLoss(error: unknown): error is GradringError {
   return error instanceof GradringError && (error.code === 'ERR_PEER_LOST' || error.code === 'ERR_TIMEOUT');

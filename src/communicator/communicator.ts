@@ -16,7 +16,7 @@ import {
 import { isLaunched, noteGroup, tellFailure, tellLauncher } from '../environment/launcher-pipe';
 import { stopAfterMs } from '../environment/stop';
 import { unknownVariableWarning } from '../environment/variables';
-import { invalidArgument, GradringError } from '../errors';
+import { closedError, GradringError, invalidArgument } from '../errors';
 import { defaultThreads } from '../environment/threads';
 import { ExchangeHandle, type ExchangeInput } from '../exchange/exchange-handle';
 import { SharedHeap } from '../memory/shared-heap';
@@ -635,7 +635,7 @@ export class Communicator {
     } finally {
       this.formingGroups.delete(closing);
     }
-    throw new GradringError('ERR_CLOSED', 'The communicator was closed.');
+    throw closedError();
   }
 
   /**
@@ -781,8 +781,7 @@ export class Communicator {
   }
 
   private checkOpen(): void {
-    if (this.closing !== undefined && !this.isCallingForUnits)
-      throw new GradringError('ERR_CLOSED', 'The communicator was closed.');
+    if (this.closing !== undefined && !this.isCallingForUnits) throw closedError();
     if (!this.isNewcomer) return;
     const words =
       'This process replaces a rank that was lost. Before anything else it must join the others, by ring.join(…) or checkpoint.resume().';

@@ -2,7 +2,7 @@ import { isMainThread, MessageChannel, type MessagePort, receiveMessageOnPort, W
 import { aborted } from './abort';
 import { requireRoomForThread } from '../address-space';
 import { SCRATCH_BYTES } from '../collectives/collective-call';
-import { deserializeError, GradringError, inRun } from '../errors';
+import { closedError, deserializeError, GradringError, inRun } from '../errors';
 import { type Observer, sharedMetrics } from '../observer';
 import { ownFile } from '../own-file';
 import { ProcessCalls } from './process-calls';
@@ -172,7 +172,7 @@ export class ThreadClient {
 
   /** Ends the thread, and settles when it has ended. Calls that are under way fail with `ERR_CLOSED`. */
   async terminate(): Promise<void> {
-    this.end(new GradringError('ERR_CLOSED', 'The communicator was closed.'));
+    this.end(closedError());
     this.terminating = true;
     this.worker.ref();
     this.port.postMessage('leave' satisfies End);

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { GradringError } from '../errors';
+import { closedError, type GradringError } from '../errors';
 import { Observer } from '../observer';
 import { decodeHeader, FrameKind, protocolError } from '../wire/frame';
 import type { Link, Message } from './control/link';
@@ -145,7 +145,7 @@ export class RingTransport implements Transport {
     // Parts of messages between other ranks go before the goodbye.
     await Promise.race([this.messenger.sent(), sleep(FAREWELL_MS, undefined, { ref: false })]);
     if (state.failure === undefined) {
-      const error = new GradringError('ERR_CLOSED', 'The communicator was closed.');
+      const error = closedError();
       state.leave(error);
       this.failPaths(error);
       for (const side of SIDES) {

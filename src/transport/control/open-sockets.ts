@@ -1,4 +1,4 @@
-import { GradringError } from '../../errors';
+import { closedError } from '../../errors';
 
 /**
  * How long a new connection has to prove that it is one of this run, in ms. Strangers hold a descriptor for so long,
@@ -26,7 +26,7 @@ let ending = false;
 export function register<T extends Closable>(closable: T): T {
   if (ending) {
     void closable.close();
-    throw new GradringError('ERR_CLOSED', 'The communicator was closed.');
+    throw closedError();
   }
   open.add(closable);
   return closable;
