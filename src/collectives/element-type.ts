@@ -11,7 +11,7 @@ import {
 import { invalidArgument } from '../errors';
 import type { FloatType } from '../kernels/kernels';
 
-/** The types of elements. What of a `Uint16Array` is not said to be floats can be moved, but not reduced. */
+/** The types of elements. A `Uint16Array` that is not declared as float16 or bfloat16 can be moved, but not reduced. */
 export type ElementType =
   'float32' | 'float64' | 'float16' | 'bfloat16' | 'int32' | 'int64' | 'uint64' | 'uint16' | 'uint8';
 

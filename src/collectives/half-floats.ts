@@ -65,7 +65,7 @@ function bfloat16Of(magnitude: number): number {
 }
 
 function float16Of(magnitude: number): number {
-  const exponent = (magnitude >>> 23) - 112; // that of the float16
+  const exponent = (magnitude >>> 23) - 112; // the exponent of the float16
   if (exponent > 30) return 0x7c00;
   // A subnormal number has the exponent 1 and no leading bit of its own, so more of the fraction is cut off.
   const cut = exponent >= 1 ? 13 : Math.min(14 - exponent, 31);

@@ -160,7 +160,7 @@ class CommThread {
   }
 }
 
-/** What of a result is given to the main thread without a copy. */
+/** The parts of a result that are transferred to the main thread, not copied. */
 function bodiesOf(result: unknown): readonly Uint8Array[] {
   if (Array.isArray(result)) return result as Uint8Array[];
   const { bytes } = (result ?? {}) as Partial<ReceivedArray>;

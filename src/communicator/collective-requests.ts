@@ -336,8 +336,9 @@ function checkedTag(
 const LARGEST_TAG = 65_535;
 
 /**
- * {@link checkOptions} for a collective. Allows `purpose`, but does not name it to users, who cannot give one. What has
- * one may be the second part of a call, which the other ranks are in: an abort is for the ring then.
+ * {@link checkOptions} for a collective. Allows `purpose`, but does not name it to users, who cannot give one. A call
+ * with a purpose may be the second part of a call of the user. The other ranks are in it already, so an aborted signal
+ * must end the ring, and is not checked here.
  *
  * @throws GradringError also `ERR_ABORTED` for a call of the user whose signal is aborted.
  */

@@ -89,7 +89,7 @@ export function encodeObject(value: unknown, call: string): Uint8Array {
  * The inverse of {@link encodeObject}. Arrays are copies.
  *
  * @param rank Who has sent the bytes.
- * @throws GradringError `ERR_PROTOCOL` if that are no such bytes.
+ * @throws GradringError `ERR_PROTOCOL` if these are not such bytes.
  */
 export function decodeObject(bytes: Uint8Array, rank: number): unknown {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -5,7 +5,7 @@ import { STOPPED_EXIT_CODE } from '../environment/stop';
 
 export { STOPPED_EXIT_CODE };
 
-/** Of this process. Once it is listened to, it stays so: without a listener it would end the process from then on. */
+/** SIGUSR1, for the whole process. Once there is a listener, it stays: without one the signal would end the process. */
 const notified = { isListening: false, hasCome: false };
 
 /** Whether this rank was told to stop: by a signal, or because its time is over. */

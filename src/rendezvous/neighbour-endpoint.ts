@@ -31,7 +31,7 @@ export function endpointFault(endpoint: string, { bySocket, byLoopback }: Reach)
   return isLoopback(hostOf(endpoint)) && !byLoopback ? 'is on loopback, but the rank is on another host' : undefined;
 }
 
-/** Whether it is in a folder such as `makeSocketFolder` makes. */
+/** Whether the path is that of a socket in a folder like those that `makeSocketFolder` makes. */
 function isOwnSocket(path: string): boolean {
   const isSuch = /^\/(.*\/)?gradring-\w{6}\/left$/.test(path) && normalize(path) === path;
   if (!isSuch || path.length > LONGEST_PATH) return false;

@@ -139,7 +139,7 @@ function lineOf(options: RendezvousOptions): CoordinatorLine {
   });
 }
 
-/** What may be wrong. A name that is unknown is no error before: those of pods may come late. */
+/** What may be wrong. An unknown name is reported only here, because the names of pods may appear late. */
 async function whyNot({ masterAddr, tokenFrom }: RendezvousOptions): Promise<string> {
   const secret = tokenFrom === undefined ? 'GRADRING_RUN_TOKEN' : `${tokenFrom} on its host`;
   return addressOf(masterAddr).then(

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 export function stateOfProcess(pid: number): 'running' | 'stopped' | 'ended' {
   const letter = stateLetter(pid);
   if (letter === undefined) return exists(pid) ? 'running' : 'ended';
-  if ('ZX'.includes(letter)) return 'ended'; // its parent has not asked how
+  if ('ZX'.includes(letter)) return 'ended'; // a zombie: its parent has not read its exit status yet
   return letter.toLowerCase() === 't' ? 'stopped' : 'running';
 }
 

@@ -49,7 +49,10 @@ const PART_OVERHEAD_BYTES = 1024;
  */
 const LINGER_MS = 400;
 
-/** How much later than it may linger a socket is gone, on a busy machine. Only without descriptors it takes so long. */
+/**
+ * How long after its linger time a socket may still exist, on a busy machine. It takes this long only if the process has
+ * no descriptor left.
+ */
 const LATE_MS = 2_000;
 
 /** A bound end looks this often whether its peer is still connected, in ms. */

@@ -152,7 +152,8 @@ export class TcpLane extends Lane {
   prepareToWait(where: 'poll' | 'event loop'): void {
     if (where === 'poll') return;
     if (this.waitsForRoom) this.handOver();
-    if (this.hasEnded && this.waitsForFrame) this.lost(); // something between has ended it: a neighbour says goodbye first
+    // A neighbour says goodbye before it ends the connection. So something between the two has ended it.
+    if (this.hasEnded && this.waitsForFrame) this.lost();
     if (!this.isReading && !this.assembly.isFull) this.readOn();
   }
 
