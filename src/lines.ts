@@ -1,3 +1,6 @@
+import { Writable } from 'node:stream';
+import { StringDecoder } from 'node:string_decoder';
+
 /**
  * Cuts a text that comes in pieces into lines, at `\n` only. Each piece is searched once, so a line that comes in many
  * pieces takes no longer than others.
@@ -31,4 +34,17 @@ export class Lines {
     }
     this.begun += text;
   }
+}
+
+/** A stream that passes each complete line on. */
+export function lineStream(onLine: (line: string) => void): Writable {
+  const lines = new Lines(Infinity);
+  const decoder = new StringDecoder('utf8');
+  return new Writable({
+    decodeStrings: false,
+    write(chunk: string | Buffer, _encoding, done) {
+      for (const line of lines.push(typeof chunk === 'string' ? chunk : decoder.write(chunk))) onLine(line);
+      done();
+    },
+  });
 }

@@ -1,4 +1,4 @@
-import { Lines } from '../src/lines';
+import { Lines, lineStream } from '../src/lines';
 
 /** The lines of a text that comes in pieces of that length. */
 function linesOf(text: string, length: number): string[] {
@@ -34,4 +34,12 @@ test('a line of 2 MB that comes character by character is not searched again for
   for (let i = 0; i < 2_000_000; i += 1) for (const line of lines.push('x')) throw new Error(line);
   const [line] = lines.push('\n');
   expect(line).toHaveLength(2_000_000);
+});
+
+test('a stream of lines takes bytes, cut anywhere, and text', () => {
+  const heard: string[] = [];
+  const stream = lineStream(line => heard.push(line));
+  for (const byte of Buffer.from('grün 🙂\nse')) stream.write(Buffer.from([byte]));
+  stream.write('cond\nnot whole');
+  expect(heard).toEqual(['grün 🙂', 'second']);
 });

@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { lineStream } from '../bench/line-stream';
 import { launch } from '../launcher/launch';
 import { ON_THIS_HOST } from '../launcher/launcher-task';
+import { lineStream } from '../lines';
 import type { LoggedTraining } from './training-log';
 import { keyOf, type PlannedTraining, type StudySize } from './trainings';
 

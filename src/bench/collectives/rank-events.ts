@@ -1,5 +1,5 @@
 import type { Writable } from 'node:stream';
-import { lineStream } from '../line-stream';
+import { lineStream } from '../../lines';
 import type { CollectiveRow } from './row';
 import type { RunListener, RunProgress } from './run-rank';
 
