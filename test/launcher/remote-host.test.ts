@@ -96,6 +96,14 @@ test('a host with another Node is named before anything starts', async () => {
   );
 });
 
+test('hosts without an id are not taken for one host', async () => {
+  const old = `${hear('assign')}; say '{"kind":"ready","node":"v0.0.1"}'; cat >/dev/null`;
+  const hosts = ['dead', 'old', 'older'].map(host => ({ host, ranks: 1 }));
+  const run = runBy(`case "$*" in *dead*) exit 255;; esac; ${old}`, '', { hosts });
+  await expect(run).rejects.toThrow(/\n {2}dead: [^]*\n {2}old has Node v0\.0\.1[^]*\n {2}older has Node v0\.0\.1/);
+  await expect(run).rejects.not.toThrow('same host');
+});
+
 describe('what another host has otherwise', () => {
   test('each host looks for the loader of a script in TypeScript itself, and says why it has none', async () => {
     const file = script('console.log(1)', 'train.ts');

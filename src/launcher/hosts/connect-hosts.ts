@@ -95,7 +95,8 @@ async function prepareAll(
   await Promise.all(Array.from({ length: LOGINS_AT_A_TIME }, work));
   ready.forEach(({ hostId }, i) => {
     const other = ready.findIndex(each => each?.hostId === hostId);
-    if (other !== i) problems[i]!.push(` is the same host as ${hosts[other]!.host}; give it all its ranks at once`);
+    if (hostId === undefined || other === i) return;
+    problems[i]!.push(` is the same host as ${hosts[other]!.host}; give it all its ranks at once`);
   });
   const all = problems.flatMap((own, i) => own.map(problem => `${hosts[i]!.host}${problem}`));
   if (all.length > 0) throw noneStarted(all);
