@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
-import { accessSync, constants, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Argv, CommandModule } from 'yargs';
+import { requireWritable } from '../bench/options';
 import { parseCount, parseName, TEXT_OPTION, NUMBER_OPTION } from '../command-line';
 import { GradringError, invalidArgument } from '../errors';
 import { requireOneLauncher } from '../launcher/launcher-task';
@@ -87,6 +88,7 @@ export const studyCommand: CommandModule = {
 
 async function study(words: Words): Promise<number> {
   const { quick, from, html, json = quick ? QUICK_FILE : DEFAULT_FILE, restart } = words;
+  if (html !== undefined) requireWritable(html, 'html');
   if (from !== undefined) {
     if (html === undefined) throw invalidArgument('--from needs --html, the file for the page.');
     writeFileSync(html, pageFrom(from));
@@ -96,7 +98,7 @@ async function study(words: Words): Promise<number> {
   const plans = plansOf(words);
   const dataDir = dataDirOf(words);
   const size = { ranks: words.ranks === undefined ? RANKS : parseCount(words.ranks, 'ranks'), quick, dataDir };
-  for (const file of [json, html]) if (file !== undefined) requireFolder(file);
+  requireWritable(json, 'json'); // before the trainings, which take hours
   const logFile = `${json}.trainings`;
   if (restart) rmSync(logFile, { force: true });
   const log = new TrainingLog(logFile);
@@ -168,15 +170,6 @@ function termsOf(plan: WorkloadPlan, size: StudySize): object {
   const { margin, controls, seeds, folds, learningRate, tuningSeeds, tuningFold, ablationSeeds } = plan;
   const { tests } = declarationOf([plan], size.quick);
   return { ...size, margin, tests, controls, seeds, folds, learningRate, tuningSeeds, tuningFold, ablationSeeds };
-}
-
-/** Trainings take hours: whether their results can be written is asked before. */
-function requireFolder(file: string): void {
-  try {
-    accessSync(path.dirname(file), constants.W_OK);
-  } catch {
-    throw invalidArgument(`${file} cannot be written: its folder is missing, or may not be written to.`);
-  }
 }
 
 function readCompressor(file: string): Buffer {

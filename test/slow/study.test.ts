@@ -90,8 +90,10 @@ test.each([
   [['-n', 'two'], /--ranks is 'two'/],
   [['--data-dir', '.'], /--data-dir needs --workload, with language or speech/],
   [['--data-dir', '.', '--workload', 'digits'], /--data-dir needs --workload/],
-  [['--json', 'no/x.json'], /no\/x\.json cannot be written/],
-  [['--html', 'no/x.html'], /no\/x\.html cannot be written/],
+  [['--json', 'no/x.json'], /--json is 'no\/x\.json', but .*no does not exist/],
+  [['--json', '.'], /--json is '\.', which is a folder/],
+  [['--html', 'no/x.html'], /--html is 'no\/x\.html', but .*no does not exist/],
+  [['--from', 'study.json', '--html', 'no/x.html'], /--html is 'no\/x\.html', but .*no does not exist/],
   [['--compressor', 'none.js'], /none\.js cannot be read.*exports a compressor/],
 ])('%p is told in a line', async (args, message) => {
   const { exitCode, stderr } = await study(args);
