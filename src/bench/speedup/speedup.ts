@@ -152,8 +152,8 @@ async function run(words: Words): Promise<number> {
       }
     });
     progress.clear();
-    const shown =
-      checks.length === 0 || rates.some(({ text }) => text === measureRate.text) ? rates : [measureRate, ...rates];
+    const isListed = checks.length === 0 || rates.some(({ text }) => text === measureRate.text);
+    const shown = isListed ? rates : [measureRate, ...rates].sort(slowestFirst);
     const { model, tensors, density, values, stepMs, stepMsFrom, scaling, encryption } = settings;
     const result: SpeedUpResult = {
       bench: 'speedup',
@@ -203,7 +203,7 @@ function settingsOf(words: Words): Settings {
     density: parseDensity(words.density!),
     values: parseName(words.values!, 'values', VALUE_FORMATS),
     nodes: parseNodes(words.nodes!, 'nodes'),
-    rates: rates.sort((a, b) => a.bitsPerSecond - b.bitsPerSecond),
+    rates: rates.sort(slowestFirst),
     ...stepOf(words['step-ms'], model),
     scaling: parseName(words.scaling!, 'scaling', SCALINGS),
     encryption: parseName(words.encryption!, 'encryption', ['on', 'off']),
@@ -216,6 +216,8 @@ function settingsOf(words: Words): Settings {
 function rateOf(text: string, option: string): Rate {
   return { text, bitsPerSecond: bitsPerSecond(text, option) };
 }
+
+const slowestFirst = (a: Rate, b: Rate): number => a.bitsPerSecond - b.bitsPerSecond;
 
 function stepOf(text: string | undefined, model: ModelName): Pick<Settings, 'stepMs' | 'stepMsFrom'> {
   if (text === undefined) {
