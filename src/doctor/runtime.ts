@@ -1,4 +1,5 @@
 import { addressSpaceLimit } from '../address-space';
+import { attempt } from '../attempt';
 import { nodeLinesInWords, nodeVerdict } from '../node-version';
 import type { Finding } from './finding';
 
@@ -45,7 +46,8 @@ const SIMD_MODULE = Uint8Array.from([
 
 export function wasmFinding(): Finding {
   const hasSimd = WebAssembly.validate(SIMD_MODULE);
-  const hasSharedMemory = canShare();
+  const memory = attempt(() => new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }));
+  const hasSharedMemory = memory?.buffer instanceof SharedArrayBuffer;
   const details = { simd: hasSimd, sharedMemory: hasSharedMemory };
   const missing = [
     hasSimd ? [] : ['SIMD instructions'],
@@ -53,12 +55,4 @@ export function wasmFinding(): Finding {
   ].flat();
   if (missing.length === 0) return { what: 'WebAssembly', verdict: 'ok', words: 'SIMD and shared memory', details };
   return { what: 'WebAssembly', verdict: 'problem', words: `no ${missing.join(', no ')}`, details };
-}
-
-function canShare(): boolean {
-  try {
-    return new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }).buffer instanceof SharedArrayBuffer;
-  } catch {
-    return false;
-  }
 }

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import { attempt } from '../attempt';
 import { packageDirectory, PACKAGES } from '../native-tensorflow/npm-package';
 import { readManifest } from '../version';
 import type { Finding } from './finding';
@@ -58,11 +59,9 @@ function copiesBeside(own: Found): Found[] {
 }
 
 function find(name: string, usedBy: string, folder: string): Found | undefined {
-  try {
+  return attempt(() => {
     const file = require.resolve(`${name}/package.json`, { paths: [folder] });
     const { version } = JSON.parse(readFileSync(file, 'utf8')) as { version: string };
     return { package: name, usedBy, version, directory: path.dirname(file) };
-  } catch {
-    return undefined;
-  }
+  });
 }

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { attempt } from '../attempt';
 import { KUBEFLOW } from './kubeflow';
 import type { Scheduler } from './scheduler';
 import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from './variables';
@@ -24,7 +25,8 @@ export const KUBERNETES: Scheduler = {
     }
     const worldSize = readInteger(env, 'WORLD_SIZE', 1, MAX_WORLD_SIZE);
     const { rank, number } = worldSize === 1 ? { rank: 0, number: '0' } : podOf(env, worldSize);
-    const masterAddr = firstPod(hostname().split('.')[0]!, number, readHosts());
+    const hosts = attempt(() => readFileSync('/etc/hosts', 'utf8')) ?? '';
+    const masterAddr = firstPod(hostname().split('.')[0]!, number, hosts);
     return { rank, worldSize, localRank: 0, localSize: 1, masterAddr, runId: '' };
   },
 };
@@ -55,12 +57,4 @@ export function firstPod(own: string, number: string, hosts: string): string | u
   const full = hosts.split(/\s+/).find(name => name.startsWith(`${own}.`));
   const first = end.replace(/\d+/g, '0');
   return full === undefined ? undefined : `${own.slice(0, -end.length)}${first}${full.slice(own.length)}`;
-}
-
-function readHosts(): string {
-  try {
-    return readFileSync('/etc/hosts', 'utf8');
-  } catch {
-    return '';
-  }
 }

@@ -1,5 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { attempt } from '../attempt';
 
 /** Which devices a rank sees. */
 export interface GpuPlan {
@@ -42,11 +43,7 @@ export function visibleDevices(env: NodeJS.ProcessEnv, driver: string = DRIVER):
     const end = names.findIndex(name => name === '' || name.startsWith('-'));
     return end === -1 ? names : names.slice(0, end);
   }
-  try {
-    return readdirSync(driver).map((_, i) => String(i));
-  } catch {
-    return [];
-  }
+  return attempt(() => readdirSync(driver).map((_, i) => String(i))) ?? [];
 }
 
 /**

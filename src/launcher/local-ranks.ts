@@ -1,4 +1,5 @@
 import { rmSync } from 'node:fs';
+import { attempt } from '../attempt';
 import { makeSocketFolder } from '../rendezvous/socket-folder';
 import { allocatorVariables, garbageOptions, gpuVariables, threadVariables } from './host-resources';
 import type { LaunchPlan } from './launch-options';
@@ -14,7 +15,7 @@ type RankPlan = Pick<
 /** Starts ranks on this host. */
 export class LocalRanks implements RankStarter {
   /** For the unix sockets of the ranks. Undefined if none can be made: ranks that need one report why. */
-  private readonly socketFolder = trySocketFolder();
+  private readonly socketFolder = attempt(makeSocketFolder);
 
   constructor(private readonly plan: RankPlan) {}
 
@@ -49,13 +50,5 @@ export class LocalRanks implements RankStarter {
     const { folder, script, args } = plan;
     const nodeArgs = [...garbageOptions(plan.ranks), ...plan.nodeArgs];
     return { rank, folder, nodeArgs, script, args, env, socketFolder };
-  }
-}
-
-function trySocketFolder(): string | undefined {
-  try {
-    return makeSocketFolder();
-  } catch {
-    return undefined;
   }
 }

@@ -1,3 +1,4 @@
+import { attempt } from '../attempt';
 import type { RankError, RankNote } from '../environment/launcher-pipe';
 
 /** What a rank has told its launcher so far. */
@@ -29,7 +30,7 @@ export const NO_REPORT: RankReport = {
 
 /** The report after one more line from the rank. A line that is no note changes nothing. */
 export function reportAfter(report: RankReport, line: string): RankReport {
-  const note = noteIn(line);
+  const note = attempt(() => JSON.parse(line) as RankNote | null);
   switch (note?.kind) {
     case 'connects':
       return { ...report, connects: true, isWaiting: note.isRunsRing };
@@ -46,13 +47,5 @@ export function reportAfter(report: RankReport, line: string): RankReport {
       return { ...report, isWaiting: false, error: { code: note.code, rank: note.rank } };
     default:
       return report;
-  }
-}
-
-function noteIn(line: string): RankNote | undefined {
-  try {
-    return (JSON.parse(line) as RankNote | null) ?? undefined;
-  } catch {
-    return undefined;
   }
 }

@@ -10,6 +10,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { attempt } from '../attempt';
 import type { LibTensorFlow } from './libtensorflow';
 import { linkFailure } from './link-failure';
 import { npmFile } from './npm-package';
@@ -34,11 +35,7 @@ const RECORD = 'gradring-link.json';
 const ASIDE = '.before-gradring';
 
 export function readRecord(packageDirectory: string): LinkRecord | undefined {
-  try {
-    return JSON.parse(readFileSync(path.join(packageDirectory, RECORD), 'utf8')) as LinkRecord;
-  } catch {
-    return undefined;
-  }
+  return attempt(() => JSON.parse(readFileSync(path.join(packageDirectory, RECORD), 'utf8')) as LinkRecord);
 }
 
 /** Whether there is a binding, from gradring or from npm. */

@@ -1,10 +1,7 @@
 import { readdirSync } from 'node:fs';
+import { attempt } from '../attempt';
 
 /** The names in a directory; none if it cannot be read. */
 export function listed(directory: string): string[] {
-  try {
-    return readdirSync(directory);
-  } catch {
-    return [];
-  }
+  return attempt(() => readdirSync(directory)) ?? [];
 }

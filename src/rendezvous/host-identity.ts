@@ -3,6 +3,7 @@ import { createSocket } from 'node:dgram';
 import dns from 'node:dns/promises';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname, networkInterfaces } from 'node:os';
+import { attempt } from '../attempt';
 import { addressForOthers, addressOfInterface, isLoopback, withoutBrackets } from '../environment/network';
 import { GradringError } from '../errors';
 
@@ -13,6 +14,7 @@ import { GradringError } from '../errors';
 export function hostId(): string {
   const facts = [
     hostname(),
+    // Undefined elsewhere than on Linux.
     attempt(() => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8')),
     attempt(() => readlinkSync('/proc/self/ns/net')),
     attempt(() => readlinkSync('/proc/self/ns/mnt')),
@@ -111,13 +113,5 @@ async function routeTo(address: string, family: number, port: number): Promise<s
     return socket.address().address;
   } finally {
     socket.close();
-  }
-}
-
-function attempt(read: () => string): string {
-  try {
-    return read();
-  } catch {
-    return ''; // not Linux
   }
 }

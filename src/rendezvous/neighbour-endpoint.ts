@@ -1,6 +1,7 @@
 import { lstatSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { dirname, normalize } from 'node:path';
+import { attempt } from '../attempt';
 import { isLoopback, MAX_PORT } from '../environment/network';
 import { hostOf } from './run-security';
 
@@ -35,10 +36,6 @@ export function endpointFault(endpoint: string, { bySocket, byLoopback }: Reach)
 function isOwnSocket(path: string): boolean {
   const isSuch = /^\/(.*\/)?gradring-\w{6}\/left$/.test(path) && normalize(path) === path;
   if (!isSuch || path.length > LONGEST_PATH) return false;
-  try {
-    const folder = lstatSync(dirname(path));
-    return folder.isDirectory() && folder.uid === process.getuid?.() && (folder.mode & 0o077) === 0;
-  } catch {
-    return false;
-  }
+  const folder = attempt(() => lstatSync(dirname(path)));
+  return folder?.isDirectory() === true && folder.uid === process.getuid?.() && (folder.mode & 0o077) === 0;
 }

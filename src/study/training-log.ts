@@ -1,5 +1,6 @@
 import { appendFileSync, existsSync, readFileSync, truncateSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
+import { attempt } from '../attempt';
 import { invalidArgument } from '../errors';
 import type { Training } from './summarise';
 
@@ -104,12 +105,7 @@ function readLines(file: string): Line[] {
 }
 
 function lineOf(text: string): Line | undefined {
-  try {
-    const line = JSON.parse(text) as Partial<Record<'declaration' | 'key' | 'training', unknown>>;
-    return line.declaration !== undefined || (line.key !== undefined && line.training !== undefined)
-      ? (line as Line)
-      : undefined;
-  } catch {
-    return undefined;
-  }
+  const line = attempt(() => JSON.parse(text) as Partial<Record<'declaration' | 'key' | 'training', unknown>> | null);
+  const isLine = line?.declaration !== undefined || (line?.key !== undefined && line.training !== undefined);
+  return isLine ? (line as Line) : undefined;
 }

@@ -1,3 +1,4 @@
+import { attempt } from '../attempt';
 import { MAX_WORLD_SIZE } from '../environment/variables';
 import { RING_EVENT, type TraceEvent } from './trace-event';
 
@@ -15,12 +16,8 @@ export interface RingOfTimeline {
  * safe integers.
  */
 export function parseEvent(line: string): TraceEvent | undefined {
-  try {
-    const event = JSON.parse(line.replace(/,$/, '')) as Partial<TraceEvent> | null;
-    return isEvent(event) ? event : undefined;
-  } catch {
-    return undefined;
-  }
+  const event = attempt(() => JSON.parse(line.replace(/,$/, '')) as Partial<TraceEvent> | null);
+  return isEvent(event) ? event : undefined;
 }
 
 /** The ring that an event describes; undefined if it describes something else, or an impossible ring. */
@@ -32,7 +29,7 @@ export function parseRing({ name, args }: TraceEvent): RingOfTimeline | undefine
   return isRing ? { ringId: ring, rank, worldSize, host } : undefined;
 }
 
-function isEvent(event: Partial<TraceEvent> | null): event is TraceEvent {
+function isEvent(event: Partial<TraceEvent> | null | undefined): event is TraceEvent {
   if (typeof event?.name !== 'string' || typeof event.args !== 'object' || event.args === null) return false;
   if (!Object.values(event.args).every(value => typeof value === 'string' || typeof value === 'number')) return false;
   if (![event.pid, event.tid].every(Number.isSafeInteger)) return false;

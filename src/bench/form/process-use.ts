@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import { attempt } from '../../attempt';
 
 /** What a process uses of the host. */
 export interface ProcessUse {
@@ -19,23 +20,15 @@ export function processUse(): ProcessUse {
   return {
     memoryBytes: kibibytesIn('smaps_rollup', 'Pss') ?? process.memoryUsage.rss(),
     peakBytes: process.resourceUsage().maxRSS * 1024,
-    descriptors: orUndefined(() => readdirSync('/proc/self/fd').length),
-    threads: orUndefined(() => readdirSync('/proc/self/task').length),
+    descriptors: attempt(() => readdirSync('/proc/self/fd').length),
+    threads: attempt(() => readdirSync('/proc/self/task').length),
     cpuSeconds: (user + system) / 1e6,
   };
 }
 
 /** A line of a file in /proc/self, in bytes. */
 function kibibytesIn(file: string, name: string): number | undefined {
-  const text = orUndefined(() => readFileSync(`/proc/self/${file}`, 'utf8')) ?? '';
+  const text = attempt(() => readFileSync(`/proc/self/${file}`, 'utf8')) ?? '';
   const kibibytes = new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(text)?.[1];
   return kibibytes === undefined ? undefined : 1024 * Number(kibibytes);
-}
-
-function orUndefined<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch {
-    return undefined;
-  }
 }

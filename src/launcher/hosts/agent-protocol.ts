@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { constants } from 'node:os';
 import type { Readable } from 'node:stream';
+import { attempt } from '../../attempt';
 import { MAX_PORT } from '../../environment/network';
 import { Lines } from '../../lines';
 import { printable } from '../../printable';
@@ -158,12 +159,7 @@ async function* linesOf(input: Readable, longest: number): AsyncGenerator<string
 
 /** The value of a line that begins as a message. */
 function valueIn(line: string): object | undefined {
-  if (!line.startsWith('{"kind":')) return undefined;
-  try {
-    return JSON.parse(line) as object;
-  } catch {
-    return undefined;
-  }
+  return line.startsWith('{"kind":') ? attempt(() => JSON.parse(line) as object) : undefined;
 }
 
 const isExitCode: Check<number | null> = (value): value is number | null => value === null || isBetween(0, 255)(value);

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
 import type { CommandModule } from 'yargs';
+import { attempt } from '../../attempt';
 import { hostId } from '../../rendezvous/host-identity';
 import { deferred } from '../../transport/deferred';
 import { readVersion } from '../../version';
@@ -215,12 +216,4 @@ function nodeArgsHere({ script, nodeArgs, env }: Assignment): string[] {
 /** SHA-256 of a file. */
 export function hashOf(file: string): string {
   return createHash('sha256').update(readFileSync(file)).digest('hex');
-}
-
-function attempt<T>(action: () => T): T | undefined {
-  try {
-    return action();
-  } catch {
-    return undefined;
-  }
 }
