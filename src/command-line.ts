@@ -17,6 +17,15 @@ export const JSON_OPTION = {
  */
 export const NUMBER_OPTION = { requiresArg: true } as const satisfies Options;
 
+/** The values of options, as they were typed. */
+export type Typed<Rows extends Readonly<Record<string, Options>>> = {
+  readonly [Name in keyof Rows]: Rows[Name] extends { readonly type: 'boolean' }
+    ? boolean
+    : Rows[Name] extends { readonly default: string }
+      ? string
+      : string | undefined;
+};
+
 /** Which numbers an option accepts. */
 export interface Wanted {
   /** The option's name, without dashes. */

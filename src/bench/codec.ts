@@ -2,7 +2,7 @@ import type { Argv, CommandModule, Options } from 'yargs';
 import { SharedHeap } from '../memory/shared-heap';
 import { VALUE_FORMATS, type ValueFormat } from '../compression/value-format';
 import { instantiateKernels } from '../kernels/wasm-kernels';
-import { JSON_OPTION, parseCount, parseName, parseNames, TEXT_OPTION } from '../command-line';
+import { JSON_OPTION, parseCount, parseName, parseNames, TEXT_OPTION, type Typed } from '../command-line';
 import { type CodecCase, type CodecSizes, measureCodec } from './codec-measurement';
 import { type Distribution, GradientSource } from './gradient-source';
 import { type ModelName, MODELS } from './models/models';
@@ -80,7 +80,7 @@ export const codecBenchmark: CommandModule = {
       seed: parseSeed(text.seed),
     });
     await writeResults(measurements, {
-      json: parsed['json'] as boolean,
+      json: text.json,
       columns: COLUMNS,
       describe: index => {
         const { name, format, density } = cases[index]!;
@@ -90,8 +90,7 @@ export const codecBenchmark: CommandModule = {
   },
 };
 
-/** The values of the options, as they were typed. */
-type Words = Record<Exclude<keyof typeof OPTIONS, 'json'>, string>;
+type Words = Typed<typeof OPTIONS>;
 
 interface NamedCase extends CodecCase {
   readonly name: ModelName;

@@ -10,6 +10,7 @@ import {
   parseNumber,
   parseNumbers,
   TEXT_OPTION,
+  type Typed,
 } from '../command-line';
 import { type CompressCase, type CompressTimes, measureCompression, memoryBytes } from './compress-measurement';
 import { requireRoom } from './memory-limit';
@@ -85,17 +86,14 @@ export const compressBenchmark: CommandModule = {
       seed: parseSeed(text.seed),
     });
     await writeResults(measurements, {
-      json: parsed['json'] as boolean,
+      json: text.json,
       columns: COLUMNS,
       describe: index => `${cases[index]!.elements} elements, density ${cases[index]!.density}`,
     });
   },
 };
 
-/** The values of the options, as they were typed. */
-interface Words extends Record<Exclude<keyof typeof OPTIONS, 'json' | 'clip-norm'>, string> {
-  'clip-norm'?: string;
-}
+type Words = Typed<typeof OPTIONS>;
 
 const COLUMNS: readonly Column<CompressRow>[] = [
   { heading: 'elements', value: row => row.elements, decimals: 0 },

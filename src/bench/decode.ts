@@ -1,7 +1,7 @@
 import type { Argv, CommandModule, Options } from 'yargs';
 import { SharedHeap } from '../memory/shared-heap';
 import { VALUE_FORMATS, type ValueFormat } from '../compression/value-format';
-import { JSON_OPTION, parseCount, parseCounts, parseNames, TEXT_OPTION } from '../command-line';
+import { JSON_OPTION, parseCount, parseCounts, parseNames, TEXT_OPTION, type Typed } from '../command-line';
 import { type DecodeCase, type DecodeTimes, measureDecoding, memoryBytes } from './decode-measurement';
 import { requireRoom } from './memory-limit';
 import { parseDensities } from './options';
@@ -60,7 +60,8 @@ export const decodeBenchmark: CommandModule = {
       .example('$0 bench decode --ranks 2,8,64 --values float16,int8', 'a row for each combination')
       .example('$0 bench decode --elements 1000000 --json', 'for programs'),
   handler: async parsed => {
-    const cases = casesOf(parsed as unknown as Words);
+    const text = parsed as unknown as Words;
+    const cases = casesOf(text);
     const heap = new SharedHeap();
     const kernels = instantiateMeasuredKernels(heap.memory);
     const measurements = cases.map(measured => (): DecodeRow => {
@@ -69,7 +70,7 @@ export const decodeBenchmark: CommandModule = {
       return { bench: 'decode', elements, density, ranks, values: format, ...times, iterations };
     });
     await writeResults(measurements, {
-      json: parsed['json'] as boolean,
+      json: text.json,
       columns: COLUMNS,
       describe: index => {
         const { elements, density, ranks, format } = cases[index]!;
@@ -79,8 +80,7 @@ export const decodeBenchmark: CommandModule = {
   },
 };
 
-/** The values of the options, as they were typed. */
-type Words = Record<Exclude<keyof typeof OPTIONS, 'json'>, string>;
+type Words = Typed<typeof OPTIONS>;
 
 const COLUMNS: readonly Column<DecodeRow>[] = [
   { heading: 'elements', value: row => row.elements, decimals: 0 },

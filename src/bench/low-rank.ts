@@ -1,6 +1,6 @@
 import type { Argv, CommandModule, Options } from 'yargs';
 import { SharedHeap } from '../memory/shared-heap';
-import { JSON_OPTION, parseCount, parseCounts, TEXT_OPTION } from '../command-line';
+import { JSON_OPTION, parseCount, parseCounts, TEXT_OPTION, type Typed } from '../command-line';
 import { invalidArgument } from '../errors';
 import { type LowRankCase, type LowRankTimes, measureLowRank } from './low-rank-measurement';
 import { parseDensities, parseSeed } from './options';
@@ -46,7 +46,8 @@ export const lowRankBenchmark: CommandModule = {
       .example('$0 bench low-rank --shapes 512x256,4096x1024 --rank 4,12', 'a row for each combination')
       .example('$0 bench low-rank --ranks 2,16 --json', 'for programs'),
   handler: async parsed => {
-    const cases = casesOf(parsed as unknown as Words);
+    const text = parsed as unknown as Words;
+    const cases = casesOf(text);
     const heap = new SharedHeap();
     const kernels = instantiateMeasuredKernels(heap.memory);
     const measurements = cases.map(({ seed, ...measured }) => async (): Promise<LowRankRow> => {
@@ -54,7 +55,7 @@ export const lowRankBenchmark: CommandModule = {
       return { bench: 'low-rank', ...measured, ...times };
     });
     await writeResults(measurements, {
-      json: parsed['json'] as boolean,
+      json: text.json,
       columns: COLUMNS,
       describe: index => {
         const { rows, columns, rank, ranks } = cases[index]!;
@@ -64,8 +65,7 @@ export const lowRankBenchmark: CommandModule = {
   },
 };
 
-/** The values of the options, as they were typed. */
-type Words = Record<Exclude<keyof typeof OPTIONS, 'json'>, string>;
+type Words = Typed<typeof OPTIONS>;
 
 const COLUMNS: readonly Column<LowRankRow>[] = [
   { heading: 'matrix', value: ({ rows, columns }) => `${rows}×${columns}` },

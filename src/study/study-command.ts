@@ -3,7 +3,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Argv, CommandModule } from 'yargs';
 import { requireWritable } from '../bench/options';
-import { parseCount, parseName, TEXT_OPTION, NUMBER_OPTION } from '../command-line';
+import { parseCount, parseName, NUMBER_OPTION, TEXT_OPTION, type Typed } from '../command-line';
 import { GradringError, invalidArgument } from '../errors';
 import { requireOneLauncher } from '../launcher/launcher-task';
 import { formatTable } from '../table';
@@ -50,18 +50,7 @@ const OPTIONS = {
   restart: { type: 'boolean', default: false, describe: 'Forget the trainings of an earlier run' },
 } as const;
 
-/** The options as they were typed. */
-interface Words {
-  readonly quick: boolean;
-  readonly workload?: string;
-  readonly dataDir?: string;
-  readonly compressor?: string;
-  readonly ranks?: string;
-  readonly json?: string;
-  readonly html?: string;
-  readonly from?: string;
-  readonly restart: boolean;
-}
+type Words = Typed<typeof OPTIONS>;
 
 /** `gradring study`: trains every workload with every compression, and compares them. */
 export const studyCommand: CommandModule = {
@@ -151,7 +140,7 @@ function plansOf({ quick, workload, compressor }: Words): readonly WorkloadPlan[
 }
 
 /** The folder of the user's data. They are for one workload. */
-function dataDirOf({ workload = '', dataDir }: Words): string | undefined {
+function dataDirOf({ workload = '', 'data-dir': dataDir }: Words): string | undefined {
   if (dataDir === undefined) return undefined;
   if (!WITH_DATA_DIR.includes(workload)) {
     throw invalidArgument(`--data-dir needs --workload, with ${WITH_DATA_DIR.join(' or ')}.`);

@@ -1,6 +1,6 @@
 import { freemem } from 'node:os';
 import type { Argv, CommandModule, Options } from 'yargs';
-import { JSON_OPTION, parseCount, parseCounts, parseName, TEXT_OPTION } from '../../command-line';
+import { JSON_OPTION, parseCount, parseCounts, parseName, TEXT_OPTION, type Typed } from '../../command-line';
 import { ENCRYPTIONS, TRANSPORTS } from '../../environment/rank-options';
 import { MAX_WORLD_SIZE } from '../../environment/variables';
 import { GradringError, invalidArgument } from '../../errors';
@@ -70,7 +70,7 @@ export const formBenchmark: CommandModule = {
   },
 };
 
-type Words = Readonly<Partial<Record<Exclude<keyof typeof OPTIONS, 'json'>, string>>> & { readonly json: boolean };
+type Words = Typed<typeof OPTIONS>;
 
 async function run(words: Words): Promise<number> {
   const cases = casesOf(words);
@@ -92,10 +92,10 @@ function casesOf(words: Words): FormCase[] {
   requireOneLauncher('bench form');
   const given = words.processes === undefined ? undefined : parseCount(words.processes, 'processes');
   const links = {
-    transport: parseName(words.transport!, 'transport', TRANSPORTS),
-    encryption: parseName(words.encryption!, 'encryption', ENCRYPTIONS),
+    transport: parseName(words.transport, 'transport', TRANSPORTS),
+    encryption: parseName(words.encryption, 'encryption', ENCRYPTIONS),
   };
-  return parseCounts(words.ranks!, 'ranks').map(ranks => {
+  return parseCounts(words.ranks, 'ranks').map(ranks => {
     if (ranks < 2 || ranks > MAX_WORLD_SIZE) {
       throw invalidArgument(`--ranks is '${words.ranks}'; a ring has 2 to ${MAX_WORLD_SIZE} ranks.`);
     }

@@ -1,7 +1,15 @@
 import type { Argv, CommandModule, Options } from 'yargs';
 import { GradringError, invalidArgument } from '../../errors';
 import { BACKEND_NAMES, type BackendName } from '../../tensorflow/backend-names';
-import { JSON_OPTION, parseCount, parseName, parseNames, parseNumber, TEXT_OPTION } from '../../command-line';
+import {
+  JSON_OPTION,
+  parseCount,
+  parseName,
+  parseNames,
+  parseNumber,
+  TEXT_OPTION,
+  type Typed,
+} from '../../command-line';
 import { type ModelName, MODELS } from '../models/models';
 import { elementCountOf, type TensorShape } from '../models/tensor-shape';
 import type { OptimizerTimes } from './optimizer-measurement';
@@ -84,24 +92,16 @@ export const optimizerBenchmark: CommandModule = {
         accepts: value => value >= Number.EPSILON && value <= 1,
       }),
       steps: parseCount(text.steps, 'steps'),
-      withResNet50Step: parsed['resnet50-step'] as boolean,
+      withResNet50Step: text['resnet50-step'],
     };
     await writeResults(
       backends.map(backend => () => measureBackend({ ...order, backend }, model, isNamed)),
-      { json: parsed['json'] as boolean, columns: COLUMNS, describe: index => backends[index]! },
+      { json: text.json, columns: COLUMNS, describe: index => backends[index]! },
     );
   },
 };
 
-/** The values of the options, as they were typed. */
-interface Words {
-  readonly model?: string;
-  readonly parameters?: string;
-  readonly tensors?: string;
-  readonly backend?: string;
-  readonly density: string;
-  readonly steps: string;
-}
+type Words = Typed<typeof OPTIONS>;
 
 const COLUMNS: readonly Column<OptimizerRow>[] = [
   { heading: 'backend', value: row => row.backend },

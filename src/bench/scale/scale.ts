@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { freemem } from 'node:os';
 import type { Argv, CommandModule, Options } from 'yargs';
-import { parseCount, parseName, TEXT_OPTION } from '../../command-line';
+import { parseCount, parseName, TEXT_OPTION, type Typed } from '../../command-line';
 import { linkDelayFault, msOf } from '../../environment/link-delay';
 import { invalidArgument } from '../../errors';
 import { allOf } from '../../exchange/routes/route';
@@ -86,8 +86,7 @@ export const scaleBenchmark: CommandModule = {
   },
 };
 
-/** The values of the options, as they were typed. */
-type Words = Readonly<Partial<Record<keyof typeof OPTIONS, string>>>;
+type Words = Typed<typeof OPTIONS>;
 
 /** The command line, checked. */
 interface Settings extends Subject {
@@ -158,16 +157,16 @@ function timeLeft(rings: readonly RingToMeasure[]): string {
 
 function settingsOf(words: Words): Settings {
   requireOneLauncher('bench scale');
-  const ranks = ringSizes(words.ranks!, 'ranks');
+  const ranks = ringSizes(words.ranks, 'ranks');
   const { 'link-delay': linkDelay, measure } = words;
   const delayMs = delayOf(linkDelay);
   const linksOf = (option: 'link-rate' | 'measure-rate'): ScaleLinks => {
-    const linkRate = words[option]!;
+    const linkRate = words[option];
     return { linkRate, bitsPerSecond: bitsPerSecond(linkRate, option), linkDelay, delayMs };
   };
   return {
     ...gradientOf(words),
-    density: parseDensity(words.density!),
+    density: parseDensity(words.density),
     values: 'float16',
     ranks,
     links: linksOf('link-rate'),
@@ -196,7 +195,7 @@ function delayOf(text: string | undefined): number {
 
 function gradientOf({ model, elements }: Words): Pick<Settings, 'gradient' | 'tensors'> {
   if (elements === undefined) {
-    const gradient = parseName(model!, 'model', MODEL_NAMES);
+    const gradient = parseName(model, 'model', MODEL_NAMES);
     return { gradient, tensors: MODELS[gradient] };
   }
   const count = parseCount(elements, 'elements');

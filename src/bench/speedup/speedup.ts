@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import type { Argv, CommandModule, Options } from 'yargs';
-import { parseName, parseNumber, TEXT_OPTION } from '../../command-line';
+import { parseName, parseNumber, TEXT_OPTION, type Typed } from '../../command-line';
 import { VALUE_FORMATS, type ValueFormat } from '../../compression/value-format';
 import { invalidArgument } from '../../errors';
 import { allOf } from '../../exchange/routes/route';
@@ -105,8 +105,7 @@ export const speedUpBenchmark: CommandModule = {
   },
 };
 
-/** The values of the options, as they were typed. */
-type Words = Readonly<Partial<Record<keyof typeof OPTIONS, string>>>;
+type Words = Typed<typeof OPTIONS>;
 
 /** The command line, checked. */
 interface Settings extends Subject {
@@ -195,20 +194,20 @@ const START_S = 3;
 
 function settingsOf(words: Words): Settings {
   requireOneLauncher('bench speedup');
-  const model = parseName(words.model!, 'model', MODEL_NAMES);
-  const rates = words.rate!.split(',').map(text => rateOf(text, 'rate'));
+  const model = parseName(words.model, 'model', MODEL_NAMES);
+  const rates = words.rate.split(',').map(text => rateOf(text, 'rate'));
   return {
     model,
     tensors: MODELS[model],
-    density: parseDensity(words.density!),
-    values: parseName(words.values!, 'values', VALUE_FORMATS),
-    nodes: parseNodes(words.nodes!, 'nodes'),
+    density: parseDensity(words.density),
+    values: parseName(words.values, 'values', VALUE_FORMATS),
+    nodes: parseNodes(words.nodes, 'nodes'),
     rates: rates.sort(slowestFirst),
     ...stepOf(words['step-ms'], model),
-    scaling: parseName(words.scaling!, 'scaling', SCALINGS),
-    encryption: parseName(words.encryption!, 'encryption', ['on', 'off']),
+    scaling: parseName(words.scaling, 'scaling', SCALINGS),
+    encryption: parseName(words.encryption, 'encryption', ['on', 'off']),
     measured: measuredSizes(words.measure),
-    measureRate: rateOf(words['measure-rate']!, 'measure-rate'),
+    measureRate: rateOf(words['measure-rate'], 'measure-rate'),
     constants: words.constants === undefined ? undefined : readConstants(words.constants),
   };
 }
