@@ -7,7 +7,7 @@ import { type RankCommand, RankProcess } from './rank-process';
 import type { RankStart, RankStarter } from './rank-starter';
 
 /** What a plan says about the ranks of one host. */
-type RankPlan = Pick<
+export type RankPlan = Pick<
   LaunchPlan,
   'ranks' | 'firstRank' | 'worldSize' | 'folder' | 'script' | 'args' | 'nodeArgs' | 'gpusPerRank' | 'env'
 >;

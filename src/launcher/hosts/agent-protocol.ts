@@ -7,6 +7,7 @@ import { Lines } from '../../lines';
 import { printable } from '../../printable';
 import { type Check, isBetween, isBoolean, isCount, isName, isOneOf, isOptional, isText, isWith } from '../../shape';
 import type { PortWords } from '../../rendezvous/master-port';
+import type { RankPlan } from '../local-ranks';
 import type { RankOutcome } from '../rank-process';
 import type { RankStart } from '../rank-starter';
 
@@ -33,21 +34,9 @@ import type { RankStart } from '../rank-starter';
  * fail does not depend on how fast its output is taken.
  */
 
-/** What the ranks of a host are. The launcher's first message. */
-export interface Assignment {
+/** What the ranks of a host are. The launcher's first message. `nodeArgs` lack what the host adds for TypeScript. */
+export interface Assignment extends RankPlan {
   readonly kind: 'assign';
-  /** The working directory of the ranks. */
-  readonly folder: string;
-  readonly script: string;
-  readonly args: readonly string[];
-  /** Without what this host adds for TypeScript. */
-  readonly nodeArgs: readonly string[];
-  /** How many ranks run on this host; the number of the first one; how many there are in all. */
-  readonly ranks: number;
-  readonly firstRank: number;
-  readonly worldSize: number;
-  readonly gpusPerRank: number;
-  readonly env: Readonly<Record<string, string>>;
   /** The agent ends when it has heard nothing for this long. */
   readonly silentMs: number;
 }
