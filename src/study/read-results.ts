@@ -74,40 +74,25 @@ const optional =
   (check: Check): Check =>
   (value, place) =>
     value === undefined ? undefined : check(value, place);
-const first = (complaints: Iterable<() => string | undefined>): string | undefined => {
-  for (const complain of complaints) {
-    const complaint = complain();
-    if (complaint !== undefined) return complaint;
-  }
-  return undefined;
-};
+const first = (complaints: readonly (string | undefined)[]) => complaints.find(each => each !== undefined);
 const list =
   (check: Check): Check =>
   (value, place) =>
     Array.isArray(value)
-      ? first(value.map((each, i) => () => check(each, `${place}[${i}]`)))
+      ? first(value.map((each, i) => check(each, `${place}[${i}]`)))
       : is('a list', () => false)(value, place);
 const record =
   (check: Check): Check =>
   (value, place) =>
-    object(value, place) ??
-    first(
-      Object.entries(value as object).map(
-        ([key, each]) =>
-          () =>
-            check(each, `${place}.${key}`),
-      ),
-    );
+    object(value, place) ?? first(Object.entries(value as object).map(([key, each]) => check(each, `${place}.${key}`)));
 /** An object with these fields, and maybe others. */
 const fields =
   <T>(checks: Readonly<Record<keyof T, Check>>): Check =>
   (value, place) =>
     object(value, place === '' ? 'the content' : place) ??
     first(
-      Object.entries<Check>(checks).map(
-        ([key, check]) =>
-          () =>
-            check((value as Record<string, unknown>)[key], place === '' ? key : `${place}.${key}`),
+      Object.entries<Check>(checks).map(([key, check]) =>
+        check((value as Record<string, unknown>)[key], place === '' ? key : `${place}.${key}`),
       ),
     );
 
