@@ -20,30 +20,31 @@ export type ClusterWay = keyof typeof WAYS;
 export type MeasuredWay = Extract<ClusterWay, 'dense' | 'dgc'>;
 
 /** What was measured on this machine, in ns, ns an element, an entry or a byte. */
-export interface Constants {
+export const CONSTANT_NAMES = [
   /** Accumulate, select and settle, for each element. */
-  readonly compressNs: number;
+  'compressNs',
   /** From entries to bytes, for each entry that a rank sends. */
-  readonly encodeNs: number;
+  'encodeNs',
   /** Decode and add, for each entry of each rank. */
-  readonly decodeNs: number;
+  'decodeNs',
   /** Clear the sums and take the means of a compressed step, for each element. */
-  readonly averageNs: number;
+  'averageNs',
   /** All that a dense step computes beside its sums, for each element: the means. */
-  readonly denseNs: number;
+  'denseNs',
   /** Low rank, from a gradient to the factors that are sent, for each element. */
-  readonly lowRankEncodeNs: number;
+  'lowRankEncodeNs',
   /** Decode the factors of one rank and add their product, for each element. */
-  readonly lowRankAddNs: number;
+  'lowRankAddNs',
   /** How long a message without data takes to a neighbour. */
-  readonly hopNs: number;
+  'hopNs',
   /** What a byte of a payload costs a rank between two links, if these had no limit. */
-  readonly linkByteNs: number;
+  'linkByteNs',
   /** The same for a byte of the dense ring, sums included. */
-  readonly ringByteNs: number;
+  'ringByteNs',
   /** The part of a link's rate that is left to data. */
-  readonly lineShare: number;
-}
+  'lineShare',
+] as const;
+export type Constants = Readonly<Record<(typeof CONSTANT_NAMES)[number], number>>;
 
 /** What a step exchanges. */
 export interface ClusterLoad {

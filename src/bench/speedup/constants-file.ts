@@ -1,20 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { invalidArgument } from '../../errors';
-import type { Constants } from './cluster-model';
-
-const NAMES = {
-  compressNs: true,
-  encodeNs: true,
-  decodeNs: true,
-  averageNs: true,
-  denseNs: true,
-  lowRankEncodeNs: true,
-  lowRankAddNs: true,
-  hopNs: true,
-  linkByteNs: true,
-  ringByteNs: true,
-  lineShare: true,
-} as const satisfies Record<keyof Constants, true>;
+import { CONSTANT_NAMES, type Constants } from './cluster-model';
 
 /**
  * The constants of an earlier run, from the file that its `--json` wrote.
@@ -33,7 +19,7 @@ export function readConstants(file: string): Constants {
     }
   };
   const constants = (read() as { readonly constants?: Readonly<Record<string, unknown>> } | null)?.constants ?? {};
-  for (const name of Object.keys(NAMES)) {
+  for (const name of CONSTANT_NAMES) {
     const value = constants[name];
     if (!(typeof value === 'number' && value >= 0 && Number.isFinite(value))) fail(`which has no constant ${name}`);
   }
