@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { Options } from 'yargs';
 import { invalidArgument } from './errors';
 import { similarName } from './similar-name';
@@ -93,4 +94,20 @@ function isCount(value: number, most: number): boolean {
 
 function countWords(most: number): string {
   return most === Number.MAX_SAFE_INTEGER ? 'a whole number, 1 or more' : `a whole number from 1 to ${most}`;
+}
+
+/**
+ * The text of a file that an option names.
+ *
+ * @param option The option, for the error.
+ * @throws GradringError `ERR_INVALID_ARGUMENT` if it cannot be read.
+ */
+export function readOptionFile(file: string, option: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const why = code === 'ENOENT' ? 'does not exist' : `cannot be read: ${message}`;
+    throw invalidArgument(`${option} is '${file}', which ${why}.`);
+  }
 }

@@ -13,9 +13,8 @@ import {
   type Typed,
 } from '../command-line';
 import { type CompressCase, type CompressTimes, measureCompression, memoryBytes } from './compress-measurement';
-import { requireRoom } from './memory-limit';
 import { type Distribution, DISTRIBUTIONS, GradientSource } from './gradient-source';
-import { parseSeed } from './options';
+import { parseSeed, requireRoom } from './options';
 import { writeResults } from './results';
 import { instantiateMeasuredKernels } from './stream-floor';
 import type { Column } from '../table';

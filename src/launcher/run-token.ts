@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
+import { readOptionFile } from '../command-line';
 import { checkRunToken } from '../environment/rank-environment';
 import { readRankOption } from '../environment/rank-options';
 import { makeToken } from '../rendezvous/user-secret';
 import type { LaunchPlan } from './launch-options';
-import { readOptionFile } from './option-file';
 
 /**
  * The secret by which the ranks of this run recognise each other: from the token file, else from the environment, else

@@ -6,8 +6,8 @@ import { Communicator } from '../../communicator/communicator';
 import { GradringError } from '../../errors';
 import { linksOf, type Plan } from './collective-benchmark';
 import { collectiveNamed } from './collectives';
-import type { RankEvent } from './rank-events';
 import { runRank } from './run-rank';
+import type { RankEvent } from './start-ranks';
 
 async function main(plan: Plan): Promise<void> {
   const communicator = await Communicator.connect(linksOf(plan));

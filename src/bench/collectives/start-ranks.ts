@@ -1,10 +1,12 @@
+import type { Writable } from 'node:stream';
 import { launch } from '../../launcher/launch';
 import { ON_THIS_HOST } from '../../launcher/launcher-task';
+import { lineStream } from '../../lines';
 import { ownFile } from '../../own-file';
 import type { Plan } from './collective-benchmark';
 import { runInNetlab } from './netlab';
-import { eventStream } from './rank-events';
-import type { RunListener } from './run-rank';
+import type { CollectiveRow } from './row';
+import type { RunListener, RunProgress } from './run-rank';
 
 const ENTRY = ownFile('bench/collectives/rank-entry.js');
 
@@ -32,4 +34,17 @@ export async function startRanks(
     return runInNetlab({ ranks, rate: netlabRate, command: [process.execPath, ENTRY, ...args], stdout, stderr });
   }
   return (await launch({ ...ON_THIS_HOST, ranks, script: ENTRY, args, prefix: false, stdout, stderr })).exitCode;
+}
+
+/** What rank 0 writes for the process that started it, one on each line. */
+export type RankEvent = { readonly row: CollectiveRow } | { readonly progress: RunProgress };
+
+/** Reads the standard output of the ranks. Events go to the listener, other lines to `otherwise`. */
+export function eventStream(listener: RunListener, otherwise: (line: string) => void): Writable {
+  return lineStream(line => {
+    if (!line.startsWith('{')) return otherwise(line);
+    const event = JSON.parse(line) as RankEvent;
+    if ('row' in event) listener.row(event.row);
+    else listener.progress(event.progress);
+  });
 }

@@ -1,5 +1,5 @@
+import { readOptionFile } from '../../command-line';
 import { invalidArgument } from '../../errors';
-import { readOptionFile } from '../option-file';
 
 /** A host, and how many ranks run on it. */
 export interface HostRanks {

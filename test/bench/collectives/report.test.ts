@@ -1,7 +1,7 @@
 import { collectiveNamed } from '../../../src/bench/collectives/collectives';
 import { planOf } from '../../../src/bench/collectives/plan';
-import { eventStream } from '../../../src/bench/collectives/rank-events';
 import { Report } from '../../../src/bench/collectives/report';
+import { eventStream } from '../../../src/bench/collectives/start-ranks';
 import type { Medium } from '../../../src/bench/collectives/media';
 import type { CollectiveRow } from '../../../src/bench/collectives/row';
 
