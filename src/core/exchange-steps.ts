@@ -343,7 +343,6 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
    * @param ticket The exchange, if it has begun.
    */
   exchange(load: Load, endsStep: boolean, ticket?: Ticket<ExchangeResult>): PendingExchange {
-    this.communicator.units.checkOutside('An optimizer step');
     const isOfVariable = (result: StepResult) => (result.nonFinite?.tensor ?? 0) < this.trained!.variables.length;
     const done = this.step + Number(endsStep);
     const unit: Unit<StepResult> = {

@@ -55,6 +55,7 @@ export class StepRunner<V extends TrainedTensor, T extends ExchangedTensors<V>, 
    */
   *take(gradients: G, names: () => readonly string[]): Work<boolean> {
     const { steps } = this;
+    this.checkOutsideUnits();
     if (steps.trained === undefined) yield* steps.begin(names());
     yield* this.completeUnderWay();
     const taken = steps.take(gradients);
@@ -78,8 +79,14 @@ export class StepRunner<V extends TrainedTensor, T extends ExchangedTensors<V>, 
   *completeWaiting(): Work<void> {
     const { steps } = this;
     if (steps.policy.waitingSteps === 0) return;
+    this.checkOutsideUnits();
     if (steps.trained === undefined) yield* steps.begin(steps.restored.map(({ name }) => name)); // resumed
     yield* this.complete(steps.endRound());
+  }
+
+  /** Called before the policy takes gradients: it would take them again if a unit of the user's is run again. */
+  private checkOutsideUnits(): void {
+    this.communicator.units.checkOutside('An optimizer step');
   }
 
   /** Returns whether an update was applied. */
