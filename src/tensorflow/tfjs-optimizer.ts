@@ -61,8 +61,11 @@ export class TfjsOptimizer implements UpdateRule<ExchangedVariables> {
         if (rateFactor !== 1) this.learningRate = learningRate * rateFactor;
         // Copies, as the inner optimizer may keep them, and the memory is written again in the next step.
         const updates = variables.map(({ name }, i) => ({ name, tensor: trained.updateTensor(i, true) }));
-        this.optimizer.applyGradients(updates);
-        if (rateFactor !== 1) this.learningRate = learningRate;
+        try {
+          this.optimizer.applyGradients(updates);
+        } finally {
+          if (rateFactor !== 1) this.learningRate = learningRate;
+        }
         return;
       }
       const factor = tf.scalar(-learningRate * rateFactor);

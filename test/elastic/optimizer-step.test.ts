@@ -3,7 +3,9 @@ import { Communicator } from '../../src/communicator/communicator';
 import { Units } from '../../src/communicator/units';
 import { noCompression } from '../../src/compression/dgc-options';
 import { quietCpuBackend } from '../../src/tensorflow/cpu-backend';
+import type { ExchangedVariables } from '../../src/tensorflow/exchanged-variables';
 import { RingOptimizer } from '../../src/tensorflow/ring-optimizer';
+import { TfjsOptimizer } from '../../src/tensorflow/tfjs-optimizer';
 import { waitForPromise } from '../../src/work';
 
 let ring: Communicator;
@@ -52,4 +54,14 @@ test.each(WRAP_OPTIONS)('a step within a unit is refused, and has changed nothin
     return weights;
   };
   expect(await train('disturbed', true)).toEqual(await train('undisturbed', false));
+});
+
+test('an update that fails in a ring of another size leaves the learning rate as it was', () => {
+  const inner = tf.train.adam(0.125);
+  inner.applyGradients = () => {
+    throw new Error('It fails.');
+  };
+  const optimizer = new TfjsOptimizer(inner);
+  expect(() => optimizer.apply({ variables: [] } as unknown as ExchangedVariables, 3 / 4)).toThrow('It fails.');
+  expect(optimizer.learningRate).toBe(0.125);
 });
