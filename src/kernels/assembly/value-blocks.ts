@@ -4,7 +4,7 @@ import { riceParameter } from './rice-parameter';
 import { mirrorSymbols, raiseSymbols } from './values';
 
 /**
- * ValueCode of ../../compression/value-codec.ts, where these codes are described, and the widths of the fields before
+ * ValueCode of ../../compression/value-format.ts, where these codes are described, and the widths of the fields before
  * them.
  */
 const enum Code {
