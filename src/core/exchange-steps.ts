@@ -213,19 +213,17 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
    * The ranks compare what they train, before the first step. Then their exchange is open.
    *
    * @param names Those of the variables that the first step trains.
-   * @throws GradringError `ERR_MODEL_MISMATCH`, `ERR_REPLICAS_DIVERGED`.
+   * @throws GradringError `ERR_MODEL_MISMATCH`, `ERR_REPLICAS_DIVERGED`; `ERR_INVALID_ARGUMENT` if there are none.
    */
   *begin(names: readonly string[]): Work<void> {
     const { communicator } = this;
     const variables = this.variablesNamed(names);
-    if (this.sentFraction !== undefined) {
-      const [first, ...others] = names;
-      this.sentFraction.trains ||= `'${first}'${others.length > 0 ? ` and ${others.length} more` : ''}`;
-      this.sentFraction.beginSteps(this.step);
-    }
     const own = this.greetingOf(variables);
     const all = yield* gatherValues(communicator, Purpose.FirstStep, isGreeting, own);
     checkDescriptions(all.map(greeting => greeting.variables));
+    if (names.length === 0) {
+      throw invalidArgument('There is no gradient. Pass those of all variables that are trained, by name.');
+    }
     checkSameOptions(
       all.map(({ options }) => options),
       this.differently,
@@ -233,6 +231,11 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     const hashes = all.map(greeting => greeting.hashes);
     compareHashes(hashes, variables, 'before the first step', differing => this.adviceFor(differing));
     this.data?.compare(all.map(({ data }) => data));
+    if (this.sentFraction !== undefined) {
+      const [first, ...others] = names;
+      this.sentFraction.trains ||= `'${first}'${others.length > 0 ? ` and ${others.length} more` : ''}`;
+      this.sentFraction.beginSteps(this.step);
+    }
     this.open(variables);
   }
 

@@ -2,6 +2,7 @@ import * as tf from '@tensorflow/tfjs';
 import { loadBackend } from '../../src/tensorflow/backend';
 import { noCompression } from '../../src/compression/dgc-options';
 import { connect, type Ring } from '../../src/tensorflow/ring';
+import { coded } from '../support/coded';
 
 const { layers } = tf;
 
@@ -116,6 +117,14 @@ test('other errors stay as they are', () => {
     tf.sum(weights);
     throw failure;
   })).toThrow(failure); // prettier-ignore
+});
+
+test('a first step without any gradient is refused, and the next one is the first', () => {
+  const optimizer = ring.wrap(tf.train.sgd(1));
+  expect(() => optimizer.applyGradients({})).toThrow(coded(/^There is no gradient\. Pass those of all variables/));
+  const w = tf.variable(tf.scalar(3));
+  optimizer.minimize(() => w.square() as tf.Scalar);
+  expect(w.dataSync()[0]).toBe(-3);
 });
 
 describe('layers that tfjs 4.22 cannot train:', () => {
