@@ -22,16 +22,17 @@ export type { Encryption, LaunchedOption, RankOptions, TransportName } from './e
 export type { ConnectInput as ConnectOptions } from './rendezvous/connect-options';
 export {
   dgc,
+  gradientDropping,
   noCompression,
   type ChosenDgc,
   type Compression,
   type DgcCompression,
   type DgcOptions,
   type EntryRoute,
+  type GradientDroppingOptions,
   type NoCompression,
   type NoCompressionOptions,
 } from './compression/dgc-options';
-export { gradientDropping, type GradientDroppingOptions } from './compression/gradient-dropping';
 export type {
   CompressedTensor,
   CompressionRing,

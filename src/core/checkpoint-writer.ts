@@ -20,7 +20,6 @@ import { deserializeError, isSerializedError, type SerializedError, serializeErr
 import { type Check, isBoolean, isCount, isListOf, isOptional, isText, isWith } from '../shape';
 import { waitForPromise } from '../work';
 import { Notice, type StepNotices } from './step-notices';
-import { Turns } from './turns';
 
 /** Saves what a rank has at a step. */
 export type SaveContentTo<T> = (ranks: Ranks, step: number, content: SaveContent) => Promise<T>;
@@ -141,6 +140,31 @@ export class CheckpointWriter<P> {
     const outcome = await Turns.of(this.communicator).inTurn(() => units.run<Outcome<T>>(unit));
     if (hasError(outcome)) throw deserializeError(outcome.error);
     return outcome as T;
+  }
+}
+
+/** The calls of a communicator that have several collectives. They run one after the other. */
+export class Turns {
+  private static readonly all = new WeakMap<Communicator, Turns>();
+  /** Settles, without an error, when the call is over that {@link inTurn} runs. */
+  private running: Promise<unknown> | undefined;
+
+  static of(communicator: Communicator): Turns {
+    const known = this.all.get(communicator) ?? new Turns();
+    this.all.set(communicator, known);
+    return known;
+  }
+
+  /**
+   * Runs what has several collectives when the earlier calls are over: between them ranks wait for their disks, so that
+   * the collectives of two would come in different orders.
+   */
+  async inTurn<T>(run: () => Promise<T>): Promise<T> {
+    while (this.running !== undefined) await this.running;
+    const result = run();
+    const end = () => (this.running = undefined);
+    this.running = result.then(end, end);
+    return result;
   }
 }
 

@@ -10,7 +10,7 @@ import { GradringError, invalidArgument } from '../errors';
 import type { Check } from '../shape';
 import { awake } from '../work';
 import type { CoreCheckpointOptions, ResumedPosition } from './core-checkpoint-options';
-import { CheckpointWriter, ranksOf, type SaveContentTo } from './checkpoint-writer';
+import { CheckpointWriter, ranksOf, type SaveContentTo, Turns } from './checkpoint-writer';
 import { type CheckpointFit, fitted } from './match-checkpoint';
 import type { StepState } from './step-state';
 import { areTexts, gatherValues } from './replicas';
@@ -18,7 +18,6 @@ import { ranksToRead, resizedCounters, type Resizing, variableStates } from './r
 import { type Position, type SavedRank, savedRankOf, type SavedVariable } from './saved-rank';
 import { tensorsUnder } from './saved-tensor';
 import { Notice, type StepNotices } from './step-notices';
-import { Turns } from './turns';
 
 /** A variable of a training that a checkpoint holds. */
 export interface CheckpointedVariable extends SavedVariable {

@@ -1,4 +1,5 @@
 import path from 'node:path';
+import util from 'node:util';
 import { addressSpaceLimit, gibibytes } from '../address-space';
 import { checkOptions } from '../check-options';
 import { GradringError } from '../errors';
@@ -37,6 +38,12 @@ export interface LoadedBackend {
 
 /** Where scripts/build.js puts it. */
 const CARRIED_WASM = 'tensorflow/wasm-backend/tf-backend-wasm.node.js';
+
+/** Functions of `util` that tfjs-node 4.22 calls and that Node removed (isNullOrUndefined, in 23) or deprecated. */
+const USED_BY_TFJS_NODE = {
+  isArray: Array.isArray,
+  isNullOrUndefined: (value: unknown) => value === null || value === undefined,
+};
 
 let loading: Promise<LoadedBackend> | undefined;
 
@@ -212,13 +219,23 @@ async function loadNative(name: PackageName): Promise<void> {
   process.env['TF_CPP_MIN_LOG_LEVEL'] ??= '1';
   // Ranks may share a GPU. Without this, the first one takes all its memory.
   process.env['TF_FORCE_GPU_ALLOW_GROWTH'] ??= 'true';
-  (await import('./restore-util')).restoreUtil();
+  restoreUtil();
   try {
     await import(main.file);
     await use('tensorflow');
   } catch (error) {
     forget('tensorflow');
     throw new LoadFailure(`${packageName} does not load: ${wordsOf(error)}`, link, 'binding', { cause: error });
+  }
+}
+
+/**
+ * Adds to `util` the functions that tfjs-node calls and this Node does not have. tfjs-node looks them up at each call,
+ * so they stay. Functions that Node has are not changed.
+ */
+function restoreUtil(): void {
+  for (const [name, value] of Object.entries(USED_BY_TFJS_NODE)) {
+    if (!(name in util)) Object.defineProperty(util, name, { value, configurable: true, writable: true });
   }
 }
 

@@ -21,11 +21,11 @@ import {
   type CheckpointOptions,
   type ResumeOptions,
 } from './checkpoint-options';
-import type { FitPosition } from './fit-position';
+import { type FitPosition, isFitPosition } from './fit-position';
 import { LiveTraining } from './live-training';
+import { isOwnModel } from './one-copy';
 import { type OptimizerState, sourcesOf, tensorStatesOf, waitingSums } from './optimizer-state';
 import { broadcastVariables } from './variables';
-import { fitOf, savedVariables } from './saved-variables';
 import { checkSameVariables } from '../core/replicas';
 import { restoreVariable, sourceOf } from './tensor-source';
 import { type Trained, trainedOf, type Training } from './trained';
@@ -221,12 +221,12 @@ class CheckpointedModel implements CheckpointSource<OptimizerState, FitPosition>
   }
 
   variables(): CheckpointedVariable[] {
-    const { variables } = this.trained();
-    return savedVariables(this.source, variables).map((saved, i) => {
-      const variable = variables[i]!;
+    const weights = isOwnModel(this.source) ? this.source.weights : [];
+    return this.trained().variables.map((variable, i) => {
+      const { name, dtype, shape } = variable;
       return {
-        ...saved,
-        source: name => sourceOf(name, variable),
+        ...{ name, given: weights[i]?.originalName ?? name, dtype, shape },
+        source: savedName => sourceOf(savedName, variable),
         hash: () => hashOf(variable, variable.dataSync() as ArrayBufferView),
         assign: read => restoreVariable(variable, read),
       };
@@ -234,7 +234,13 @@ class CheckpointedModel implements CheckpointSource<OptimizerState, FitPosition>
   }
 
   fit(): TrainingFit<FitPosition> {
-    return fitOf(this.steps.getClassName());
+    return {
+      optimizer: this.steps.getClassName(),
+      isPosition: isFitPosition,
+      lastingName: withoutCounters,
+      advice:
+        'Variables are matched by name, or by their order if only the counters of TensorFlow.js in their names differ. Build the model as it was, or give its layers the names that they had.',
+    };
   }
 
   positionAt(epoch: number): FitPosition {
@@ -262,4 +268,19 @@ class CheckpointedModel implements CheckpointSource<OptimizerState, FitPosition>
   private trained(): Training {
     return trainedOf(this.source, 'ring.checkpoint');
   }
+}
+
+/**
+ * A name without what TensorFlow.js counts in it: `dense_Dense/kernel` for a layer that it has called `dense_Dense7`,
+ * because it was given no name, and nothing for a variable that it has called `7`. A model that is built or loaded for
+ * the second time in a process has other counters in its names.
+ */
+function withoutCounters(name: string): string {
+  const layer = /(?<=^|\/)(\w+)_([A-Z]\w*?)\d+(?=\/|$)/g;
+  const isOwnName = (prefix: string, className: string) => prefix.replaceAll('_', '').endsWith(className.toLowerCase());
+  return name
+    .replace(/^\d+$/, '')
+    .replace(layer, (whole, prefix: string, className: string) =>
+      isOwnName(prefix, className) ? `${prefix}_${className}` : whole,
+    );
 }

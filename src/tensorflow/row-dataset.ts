@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { checkOptions, requireCount } from '../check-options';
 import type { Communicator } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
-import { permutation } from './permutation';
 import { tf } from './tfjs';
 
 /** How {@link Ring.shardRows} divides rows. */
@@ -162,6 +161,19 @@ export function orderOfEpoch(rows: number, seed: number | undefined, epoch: numb
   if (seed === undefined) return Int32Array.from({ length: rows }, (_, i) => i);
   const hash = createHash('sha256').update(`${seed} epoch ${epoch}`).digest();
   return permutation(rows, hash.readUIntBE(0, 6));
+}
+
+/** The numbers 0 … count − 1, in an order that depends only on the seed (Fisher and Yates). */
+export function permutation(count: number, seed: number): Int32Array {
+  const random = tf.randomUniform([count], 0, 1, 'float32', seed);
+  const draws = random.dataSync().slice();
+  random.dispose();
+  const order = Int32Array.from({ length: count }, (_, i) => i);
+  for (let i = count - 1; i > 0; i--) {
+    const other = Math.min(i, Math.floor(draws[i]! * (i + 1))); // rounding may make the draw 1
+    [order[i], order[other]] = [order[other]!, order[i]!];
+  }
+  return order;
 }
 
 /** @throws GradringError `ERR_INVALID_ARGUMENT` */

@@ -4,8 +4,7 @@ import { checkOptions, requireCount } from '../check-options';
 import { invalidArgument } from '../errors';
 import { brief } from './brief';
 import type { DataCheck } from './data-check';
-import { permutation } from './permutation';
-import { checkSeed, orderOfEpoch } from './row-dataset';
+import { checkSeed, orderOfEpoch, permutation } from './row-dataset';
 
 /** What `model.fit` takes as x or y: a tensor, or several with the same number of rows. */
 export type TensorData = tf.Tensor | tf.Tensor[] | { [input: string]: tf.Tensor };

@@ -6,8 +6,7 @@ import {
   qsgd,
 } from '../../src/compression/compressors/custom-compression';
 import { describeCompression } from '../../src/compression/describe-compression';
-import { type Compression, dgc, noCompression } from '../../src/compression/dgc-options';
-import { gradientDropping } from '../../src/compression/gradient-dropping';
+import { type Compression, dgc, gradientDropping, noCompression } from '../../src/compression/dgc-options';
 
 /** All that users may call, in the scope in which the words are evaluated. */
 const CALLS = { customCompression, dgc, gradientDropping, lowRank, noCompression, oneBit, powerSgd, qsgd };

@@ -1,7 +1,6 @@
 import { methodOf } from '../../src/compression/compression-method';
 import { lowRank, qsgd } from '../../src/compression/compressors/custom-compression';
-import { gradientDropping } from '../../src/compression/gradient-dropping';
-import { dgc, noCompression, type DgcOptions } from '../../src/compression/dgc-options';
+import { dgc, type DgcOptions, gradientDropping, noCompression } from '../../src/compression/dgc-options';
 
 describe('dgc()', () => {
   it('has the defaults of the paper, if the sparsity is given', () => {

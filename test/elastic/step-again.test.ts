@@ -12,8 +12,7 @@ import {
   qsgd,
   ternGrad,
 } from '../../src/compression/compressors/custom-compression';
-import { type Compression, dgc } from '../../src/compression/dgc-options';
-import { gradientDropping } from '../../src/compression/gradient-dropping';
+import { type Compression, dgc, gradientDropping } from '../../src/compression/dgc-options';
 import { GradringError } from '../../src/errors';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 import { type DataPath, SoloTransport, type Transport } from '../../src/transport/transport';

@@ -12,7 +12,6 @@ export * from './entry-lists';
 export * from './bits';
 export * from './rice';
 export * from './rice-decode';
-export * from './rice-parameter';
 export * from './subsets';
 export * from './values';
 export * from './value-blocks';

@@ -13,8 +13,8 @@ import { ESCAPE, MOST_BITS } from './rice-code';
 import { riceDecode } from './rice-decode';
 
 /** The counts of {@link riceCost} for the parameters below and above the given one. */
-export let costBelow: u32 = 0;
-export let costAbove: u32 = 0;
+let costBelow: u32 = 0;
+let costAbove: u32 = 0;
 
 /** The most bits that a code has beyond parameter + 1, which is the minimum. */
 @inline
@@ -74,6 +74,39 @@ export function riceCost(symbols: usize, count: u32, parameter: u32): u32 {
   costBelow = parameter == 31 ? cost1 : cost0;
   costAbove = parameter == 0 ? cost1 : cost2;
   return parameter == 0 ? cost0 : parameter == 31 ? cost2 : cost1;
+}
+
+/** The result of {@link riceParameter}'s search so far. It belongs to the instance, so to one thread. */
+let best: u32 = 0;
+let least: u32 = 0;
+
+/** Tries a parameter and the ones below and above it, with one count. */
+function improves(symbols: usize, count: u32, parameter: u32): bool {
+  const at = riceCost(symbols, count, parameter);
+  const cost = min<u32>(at, min<u32>(costBelow, costAbove));
+  if (cost >= least) return false;
+  least = cost;
+  if (cost == at) best = parameter;
+  else best = cost == costBelow ? parameter - 1 : parameter + 1;
+  return true;
+}
+
+export function riceParameter(symbols: usize, count: u32, mean: u32, far: bool): u32 {
+  best = 0;
+  least = u32.MAX_VALUE;
+  const start: u32 = 31 - clz(max<u32>(1, mean));
+  improves(symbols, count, start);
+  // A parameter larger by one halves each quotient and adds a bit. So it saves nothing if the mean quotient is at most
+  // 1. Usually this makes a second count unnecessary.
+  if (best > start && least > count * (best + 2)) {
+    for (let p = start + 3; p <= 32 && improves(symbols, count, min<u32>(31, p)); p += 3) {}
+  }
+  if (best < start || far) {
+    for (let p = <i32>start - 3; p > -2; p -= 3) {
+      if (!improves(symbols, count, max<i32>(0, p)) && !far) break;
+    }
+  }
+  return best;
 }
 
 /** The largest length minus one for which two codes fit into {@link MOST_BITS}, and for which four do. */

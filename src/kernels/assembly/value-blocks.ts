@@ -1,6 +1,5 @@
 import { packBits, writeBits } from './bits';
-import { riceEncode } from './rice';
-import { riceParameter } from './rice-parameter';
+import { riceEncode, riceParameter } from './rice';
 import { mirrorSymbols, raiseSymbols } from './values';
 
 /**

@@ -1,6 +1,5 @@
 import { tf } from '../tfjs';
-import { correctBatchNormGradient } from './batch-norm';
-import { correctBroadcastGradient } from './broadcast';
+import { correctBatchNormGradient, correctBroadcastGradient } from './broadcast';
 import { castGradient, constantGradients } from './constant';
 import { einsumGradient } from './einsum';
 import { gatherGradient } from './gather';

@@ -1,6 +1,5 @@
 import { tf } from '../tfjs';
-import type { ComposedKernel, Stock } from './kernel';
-import { repeats } from './repeats';
+import { type ComposedKernel, repeats, type Stock } from './kernel';
 
 /**
  * Matrix products with a transposed factor, such as both gradients of every dense layer.

@@ -1,6 +1,5 @@
 import { tf } from '../tfjs';
-import type { ComposedKernel } from './kernel';
-import { repeats } from './repeats';
+import { type ComposedKernel, repeats } from './kernel';
 
 /**
  * Batch normalization. An operation without a scale or an offset gets one that changes nothing, because the backward

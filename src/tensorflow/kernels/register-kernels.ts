@@ -2,24 +2,20 @@ import { tf } from '../tfjs';
 import { avgPool3DGrad, avgPoolGrad } from './average-pool-grad';
 import { batchMatMul, broadcastBatchMatMul } from './batch-mat-mul';
 import { fusedBatchNorm } from './batch-norm';
-import { cast } from './cast';
-import { conv2DBackpropFilter } from './conv2d-backprop-filter';
-import { conv2DBackpropInput } from './conv2d-backprop-input';
+import { conv2DBackpropFilter, conv2DBackpropInput } from './conv2d-backprop';
 import { cpuKernel } from './cpu-kernel';
-import { depthwiseBackpropFilter } from './depthwise-backprop-filter';
-import { depthwiseBackpropInput } from './depthwise-backprop-input';
+import { depthwiseBackpropFilter, depthwiseBackpropInput } from './depthwise-backprop';
 import { einsum } from './einsum';
-import { fusedMatMul } from './fused-mat-mul';
 import { gather, gatherAlongNegative } from './gather';
 import { addKernel, type ComposedKernel, type KernelBackend, replaceKernel } from './kernel';
 import { maxPool3DGrad, maxPoolGrad } from './max-pool-grad';
 import { oneChannelBackpropInput, oneChannelBackpropInput3D, onePixelBackpropFilter } from './native-convolutions';
-import { prelu } from './prelu';
 import { resizeGrad } from './resize-grad';
 import { withRoundedWindows } from './rounded-windows';
 import { reflectingTransform, transform } from './transform';
 import { unsortedSegmentSum } from './unsorted-segment-sum';
 import { VOLUME_KERNELS, withinWindows } from './volumes';
+import { cast, fusedMatMul, prelu } from './wasm-corrections';
 
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 type Kernels = readonly ComposedKernel<any>[];
