@@ -122,6 +122,11 @@ export class TrainingCheckpoint<S extends StepState, P extends Position> {
     return this.options.background === true ? this.source.steps.whileBusy(() => this.writer.finish()) : [];
   }
 
+  /** {@link finish}. If that fails, `onFailure` says what follows. */
+  async tryFinish(onFailure?: CoreCheckpointOptions['onFailure']): Promise<void> {
+    await this.trySave(() => this.finish(), onFailure);
+  }
+
   /** Does what is due after a step of a loop: saves, or, if a rank was told to stop, saves and ends the process. */
   async afterStep(): Promise<void> {
     this.beginLoop();
@@ -160,7 +165,7 @@ export class TrainingCheckpoint<S extends StepState, P extends Position> {
     if ((notices & Notice.Stop) !== 0) return this.saveAndEnd(position, folders);
     const isWritten = (notices & Notice.Written) !== 0 && (notices & Notice.Writing) === 0;
     const isDue = folders.length > 0;
-    if (isDue || isWritten) await this.trySave(() => this.finish());
+    if (isDue || isWritten) await this.tryFinish();
     if (this.options.background !== true) return this.saveTo(folders, position);
     if (isDue) await this.trySave(() => this.writer.begin(position, folders));
   }
@@ -170,7 +175,7 @@ export class TrainingCheckpoint<S extends StepState, P extends Position> {
   }
 
   /** Saves. If that fails, `onFailure` says what follows. */
-  async trySave(save: () => Promise<unknown>, onFailure = this.options.onFailure ?? 'stop'): Promise<void> {
+  private async trySave(save: () => Promise<unknown>, onFailure = this.options.onFailure ?? 'stop'): Promise<void> {
     try {
       await save();
     } catch (error) {
@@ -182,7 +187,7 @@ export class TrainingCheckpoint<S extends StepState, P extends Position> {
   /** All ranks do this after the same step. Does not return. */
   private async saveAndEnd(position: P, folders: readonly SaveFolder[]): Promise<void> {
     const { communicator } = this;
-    await this.trySave(() => this.finish(), 'continue');
+    await this.tryFinish('continue');
     for (const folder of folders) {
       if (folder.dir !== this.dir) await this.trySave(() => this.writer.save(position, folder), 'continue');
     }
@@ -209,7 +214,7 @@ export class TrainingCheckpoint<S extends StepState, P extends Position> {
 
   /** Goes back to the newest checkpoint in a folder. Returns its position, or nothing if there is none. */
   async resumeFrom(dir: string): Promise<Resumed<P>> {
-    await this.trySave(() => this.finish(), 'continue');
+    await this.tryFinish('continue');
     return Turns.of(this.communicator).inTurn(() => this.load(dir));
   }
 

@@ -44,14 +44,13 @@ import type { TrainedOptimizer } from './trained-optimizer';
  * ```
  */
 export class Checkpoint {
-  private readonly training: TrainingCheckpoint<OptimizerState, FitPosition>;
+  /** @internal */
+  readonly training: TrainingCheckpoint<OptimizerState, FitPosition>;
   /** Where `model.fit` will continue, until it does. */
   private resumedAt: FitPosition | undefined;
-  /**
-   * The best value so far of the option `best`.
-   *
-   * @internal
-   */
+  /** @internal By which metric the best epoch is kept. */
+  readonly bestMetric: BestMetric | undefined;
+  /** @internal Its best value so far. */
   bestSoFar: number | undefined;
 
   constructor(
@@ -61,6 +60,7 @@ export class Checkpoint {
   ) {
     trainedOf(source, 'ring.checkpoint');
     checkCheckpointOptions(options);
+    this.bestMetric = bestMetricOf(options);
     this.training = new TrainingCheckpoint(communicator, new CheckpointedModel(communicator, source), options);
   }
 
@@ -140,34 +140,6 @@ export class Checkpoint {
   }
 
   /**
-   * From now on this rank saves when it is told to stop.
-   *
-   * @internal
-   */
-  beginLoop(): void {
-    this.training.beginLoop();
-  }
-
-  /**
-   * It does not any more.
-   *
-   * @param hasFailed Whether the training has raised an error.
-   * @internal
-   */
-  endLoop(hasFailed: boolean): void {
-    this.training.endLoop(hasFailed);
-  }
-
-  /**
-   * By which metric the best epoch is kept.
-   *
-   * @internal
-   */
-  get bestMetric(): BestMetric | undefined {
-    return bestMetricOf(this.options);
-  }
-
-  /**
    * Takes the place where `model.fit` continues. Undefined if it was taken already, or nothing was resumed.
    *
    * @internal
@@ -189,15 +161,6 @@ export class Checkpoint {
     const { every } = this.options;
     const isDue = every === undefined ? position.batch === 0 : training.isAtStep(every);
     await training.saveIfDue(position, [...(isBest ? [this.bestFolder] : []), ...(isDue ? [training.folder] : [])]);
-  }
-
-  /**
-   * `model.fit` has no more steps.
-   *
-   * @internal
-   */
-  async endFit(): Promise<void> {
-    await this.training.trySave(() => this.training.finish());
   }
 
   private get bestFolder(): SaveFolder {

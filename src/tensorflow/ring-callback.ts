@@ -162,7 +162,7 @@ export class RingCallback extends tf.Callback {
       );
     }
     const joined = this.live.takeJoinedPosition();
-    this.options.checkpoint?.beginLoop();
+    this.options.checkpoint?.training.beginLoop();
     this.resumed = joined ?? this.options.checkpoint?.takeResumedPosition();
     this.hasBegun = false;
     const { checkpoint } = this.options;
@@ -286,7 +286,7 @@ export class RingCallback extends tf.Callback {
   /** `model.fit` is over, also if it has failed. */
   end(hasFailed: boolean): void {
     setEpochPlace(this.communicator, undefined);
-    this.options.checkpoint?.endLoop(hasFailed);
+    this.options.checkpoint?.training.endLoop(hasFailed);
     const optimizer: unknown = (this.model as unknown as tf.LayersModel | null)?.optimizer;
     if (isTrained(optimizer)) optimizer.gradientFactor = 1;
   }
@@ -295,7 +295,7 @@ export class RingCallback extends tf.Callback {
     await this.optimizer.synchronize();
     // If a training ends within the warm-up, the next one must not begin with the reduced rate.
     if (!this.hasRisen) this.optimizer.learningRate = this.fullLearningRate;
-    await this.options.checkpoint?.endFit();
+    await this.options.checkpoint?.training.tryFinish();
   }
 
   override async onEpochEnd(epoch: number, logs: Record<string, number | tf.Scalar> = {}): Promise<void> {
