@@ -12,7 +12,7 @@ import {
   rankFile,
   WEIGHTS_FILE,
 } from './manifest';
-import { isListOf, isText } from '../shape';
+import { isListOf, isOrNull, isText } from '../shape';
 import { isNothing, type Ranks, together } from './ranks';
 import { STATE_KEY } from './save-checkpoint';
 
@@ -95,12 +95,10 @@ async function loadOne(ranks: Ranks, input: LoadInput, save: SavedName): Promise
   return loaded!;
 }
 
-const isTextOrNull = (value: unknown): value is string | null => value === null || isText(value);
-
 /** The manifest. Not every rank may see it, but ranks that do must see the same one. */
 async function agreeOnManifest(ranks: Ranks, { dir }: LoadInput, save: SavedName): Promise<Manifest> {
   const path = join(dir, save.name, MANIFEST_FILE);
-  const texts = await together(ranks, isTextOrNull, async () => {
+  const texts = await together(ranks, isOrNull(isText), async () => {
     if (!hasManifest(dir, save)) return null;
     const manifest = decodeManifest(await readSmallFile(path, MAX_MANIFEST_BYTES), path);
     if (folderName(manifest.number, manifest.step) !== save.name) throw damaged(path, 'it belongs to another folder');

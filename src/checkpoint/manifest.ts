@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { isCount, isObject } from '../shape';
 import { damaged } from './checkpoint-errors';
 import type { FileSum } from './durable-file';
 
@@ -61,7 +62,7 @@ export function decodeManifest(encoded: Uint8Array, path: string): Manifest {
 function parseObject(encoded: Uint8Array, path: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(encoded));
-    if (typeof value === 'object' && value !== null) return value as Record<string, unknown>;
+    if (isObject(value)) return value;
   } catch {
     // reported below
   }
@@ -74,8 +75,4 @@ function fileName(index: number): string {
 
 function digest(content: unknown): string {
   return createHash('sha256').update(JSON.stringify(content)).digest('hex');
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
 }

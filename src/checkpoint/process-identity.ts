@@ -1,5 +1,6 @@
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { isBetween, isText, isWith } from '../shape';
 
 /** A process, in a way that distinguishes it from later ones with the same number. */
 export interface ProcessIdentity {
@@ -50,8 +51,7 @@ function startOf(pid: number): string | undefined {
   }
 }
 
-/** Whether a value that was read is an identity. */
-export function isIdentity(value: unknown): value is ProcessIdentity {
-  const { host, place, pid, start } = (value ?? {}) as Partial<ProcessIdentity>;
-  return [host, place, start].every(text => typeof text === 'string') && Number.isSafeInteger(pid) && pid! > 0;
-}
+export const isIdentity = isWith<ProcessIdentity>({
+  ...{ host: isText, place: isText, start: isText },
+  pid: isBetween(1, Number.MAX_SAFE_INTEGER),
+});

@@ -1,4 +1,5 @@
 import { invalidArgument } from '../errors';
+import { isCount, isListOf, isObject, isRecordOf, isText } from '../shape';
 import { damaged } from './checkpoint-errors';
 
 // https://github.com/huggingface/safetensors#format: 8 bytes, little-endian, with the length of the header; the header,
@@ -38,6 +39,9 @@ export const PREFIX_BYTES = 8;
 const MAX_HEADER_BYTES = 100_000_000;
 
 const METADATA = '__metadata__';
+
+const areTexts = isRecordOf(isText);
+const areCounts = isListOf(isCount);
 
 /** The tensors in the order of a file: those with the largest elements first, so that all are aligned. */
 export function inFileOrder<T extends TensorShape>(tensors: readonly T[]): T[] {
@@ -90,9 +94,7 @@ export function headerLength(prefix: Uint8Array, fileBytes: number, path: string
  */
 export function decodeHeader(bytes: Uint8Array, dataBytes: number, path: string): Header {
   const { [METADATA]: metadata = {}, ...entries } = parseObject(bytes, path);
-  if (!isObject(metadata) || Object.values(metadata).some(value => typeof value !== 'string')) {
-    throw damaged(path, 'its metadata are not texts');
-  }
+  if (!areTexts(metadata)) throw damaged(path, 'its metadata are not texts');
   const tensors = Object.entries(entries).map(([name, entry]) => readEntry(name, entry, path));
   tensors.sort((a, b) => a.start - b.start || a.byteLength - b.byteLength);
   let end = 0;
@@ -101,19 +103,16 @@ export function decodeHeader(bytes: Uint8Array, dataBytes: number, path: string)
     end += byteLength;
   }
   if (end !== dataBytes) throw damaged(path, `its tensors have ${end} bytes, but ${dataBytes} follow the header`);
-  return { tensors, metadata: new Map(Object.entries(metadata as Record<string, string>)) };
+  return { tensors, metadata: new Map(Object.entries(metadata)) };
 }
 
 function parseObject(bytes: Uint8Array, path: string): Record<string, unknown> {
   if (bytes[0] !== 0x7b) throw damaged(path, "its header does not begin with '{'");
-  let value: unknown;
   try {
-    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)) as Record<string, unknown>;
   } catch {
     throw damaged(path, 'its header is not JSON in UTF-8');
   }
-  if (!isObject(value)) throw damaged(path, 'its header is not an object');
-  return value;
 }
 
 function readEntry(name: string, entry: unknown, path: string): PlacedTensor {
@@ -122,8 +121,8 @@ function readEntry(name: string, entry: unknown, path: string): PlacedTensor {
   if (typeof dtype !== 'string' || !Object.hasOwn(ELEMENT_BYTES, dtype)) {
     throw damaged(path, `the type of tensor '${name}' is none of ${Object.keys(ELEMENT_BYTES).join(', ')}`);
   }
-  if (!isCounts(shape)) throw damaged(path, `tensor '${name}' has no shape`);
-  if (!isCounts(offsets) || offsets.length !== 2) throw damaged(path, `tensor '${name}' has no offsets`);
+  if (!areCounts(shape)) throw damaged(path, `tensor '${name}' has no shape`);
+  if (!areCounts(offsets) || offsets.length !== 2) throw damaged(path, `tensor '${name}' has no offsets`);
   const type = dtype as ElementType;
   const [start, end] = offsets as [number, number];
   const byteLength = byteLengthOf(type, shape);
@@ -138,12 +137,4 @@ function readEntry(name: string, entry: unknown, path: string): PlacedTensor {
 export function byteLengthOf(type: ElementType, shape: readonly number[]): number {
   if (shape.includes(0)) return 0;
   return shape.reduce((product, size) => product * size, ELEMENT_BYTES[type]);
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function isCounts(value: unknown): value is number[] {
-  return Array.isArray(value) && value.every(size => Number.isSafeInteger(size) && size >= 0);
 }

@@ -17,7 +17,7 @@ import {
 } from '../checkpoint/save-checkpoint';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { deserializeError, isSerializedError, type SerializedError, serializeError } from '../errors';
-import { type Check, isBoolean, isCount, isListOf, isOptional, isText, isWith } from '../shape';
+import { type Check, isBoolean, isCount, isListOf, isOptional, isOrNull, isText, isWith } from '../shape';
 import { waitForPromise } from '../work';
 import { Notice, type StepNotices } from './step-notices';
 
@@ -185,7 +185,7 @@ interface Begun {
 
 const hasPaths = isWith({ paths: isListOf(isText) });
 const isBegun = isWith<Begun>({
-  places: isListOf((place): place is SavePlace | null => place === null || isSavePlace(place)),
+  places: isListOf(isOrNull(isSavePlace)),
   failure: isOptional(isSerializedError) as Check<SerializedError>,
 });
 const areCompletions = isWith({

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { tf } from './tfjs';
 import type { Communicator } from '../communicator/communicator';
-import { isNumber, isText, isWith } from '../shape';
+import { isNumber, isOrNull, isText, isWith } from '../shape';
 import { bytesOf } from '../core/bytes-of';
 import { warn } from '../core/warn';
 
@@ -101,11 +101,7 @@ export interface GivenData {
   readonly hash: string | null;
 }
 
-const isData = isWith<GivenData>({
-  batchSize: isNumber,
-  hash: (hash): hash is string | null => hash === null || isText(hash),
-});
-export const isGiven = (value: unknown): value is GivenData | null => value === null || isData(value);
+export const isGivenData = isWith<GivenData>({ batchSize: isNumber, hash: isOrNull(isText) });
 
 /** A hash of some rows. */
 export function hashOfRows(tensors: readonly tf.Tensor[]): string {

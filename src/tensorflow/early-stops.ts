@@ -1,4 +1,4 @@
-import { isCount, isListOf, isNumber, isWith } from '../shape';
+import { isCount, isListOf, isNumber, isOrNull, isWith } from '../shape';
 import { tf } from './tfjs';
 
 /** What one of tfjs's callbacks for early stopping has counted. */
@@ -9,9 +9,7 @@ export interface EarlyStop {
   readonly best: number | null;
 }
 
-export const areEarlyStops = isListOf(
-  isWith<EarlyStop>({ wait: isCount, best: (value): value is number | null => value === null || isNumber(value) }),
-);
+export const areEarlyStops = isListOf(isWith<EarlyStop>({ wait: isCount, best: isOrNull(isNumber) }));
 
 /** The fields of tfjs's class that count. */
 interface Counters {

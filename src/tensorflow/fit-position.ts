@@ -1,5 +1,5 @@
 import type { Position } from '../core/saved-rank';
-import { isBoolean, isCount, isNumber, isOptional, isWith } from '../shape';
+import { isBoolean, isCount, isNumber, isOptional, isOrNull, isWith } from '../shape';
 import { areEarlyStops, type EarlyStop } from './early-stops';
 
 /** Where in `model.fit` a checkpoint was taken. */
@@ -22,7 +22,7 @@ export const isFitPosition = isWith<FitPosition>({
   epoch: isCount,
   batch: isCount,
   row: isOptional(isCount),
-  stepsPerEpoch: isOptional((value): value is number | null => value === null || isNumber(value)),
+  stepsPerEpoch: isOptional(isOrNull(isNumber)),
   isOver: isOptional(isBoolean),
   warmUp: isOptional(isWith({ step: isNumber, fullLearningRate: isNumber })),
   best: isOptional(isNumber),

@@ -4,11 +4,11 @@ import { checkOptions } from '../check-options';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { GradringError, invalidArgument } from '../errors';
 import { shownName } from '../printable';
-import { isBoolean, isNumber, isOptional, isRecordOf, isText, isWith } from '../shape';
+import { isBoolean, isNumber, isOptional, isOrNull, isRecordOf, isText, isWith } from '../shape';
 import type { Checkpoint } from './checkpoint';
 import { type EpochPlace, setEpochPlace } from './row-dataset';
 import type { FitPosition } from './fit-position';
-import { DataCheck, type GivenData, isGiven } from './data-check';
+import { DataCheck, type GivenData, isGivenData } from './data-check';
 import { earlyStopsIn, restoreEarlyStops } from './early-stops';
 import type { FitParameters } from './fit-progress';
 import { LiveTraining } from './live-training';
@@ -67,18 +67,18 @@ const isBeginning = isWith<Beginning>({
   variables: areTexts,
   isWrapped: isBoolean,
   epochs: isNumber,
-  stepsPerEpoch: (value): value is number | null => value === null || isNumber(value),
+  stepsPerEpoch: isOrNull(isNumber),
   hasValidation: isBoolean,
   joinsUneven: isBoolean,
   data: areTexts,
-  given: isGiven,
+  given: isOrNull(isGivenData),
 });
 /** The metric by which the best epoch is kept, as a text, or which metrics there are. */
 const isFound = isWith<{ readonly value?: string; readonly names?: readonly string[] }>({
   value: isOptional(isText),
   names: isOptional(areTexts),
 });
-const isEpochEnd = isWith<EpochEnd>({ metrics: isRecordOf(isText), data: areTexts, given: isGiven });
+const isEpochEnd = isWith<EpochEnd>({ metrics: isRecordOf(isText), data: areTexts, given: isOrNull(isGivenData) });
 
 /**
  * What has to happen around `model.fit`, the same on all ranks. Before: names, shapes and order of the weights are
