@@ -75,7 +75,7 @@ export class RingGradients<N extends string = string, Skipped extends null = nev
   private readonly rule: ProgramsRule;
   private readonly steps: ArraySteps;
   private readonly runner: StepRunner<TrainedTensor, ExchangedArrays, GradientsByName>;
-  /** The views that steps return. They are made once, because the memory never moves. */
+  /** What each step returns. */
   private updates: NamedUpdates<N> | undefined;
   private isDisposed = false;
 

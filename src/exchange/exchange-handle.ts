@@ -1,10 +1,8 @@
 import { crc32 } from 'node:zlib';
 import { sharedMemory } from '../address-space';
 import { methodOf } from '../compression/compression-method';
-import type { EntryRoute } from '../compression/dgc-options';
-import type { Compression } from '../compression/dgc-options';
+import type { Compression, EntryRoute } from '../compression/dgc-options';
 import { GradringError } from '../errors';
-import type { KernelMemory } from '../kernel-memory';
 import type { Kernels } from '../kernels/kernels';
 import { align, type Pointer } from '../kernels/pointer';
 import { instantiateKernels } from '../kernels/wasm-kernels';
@@ -27,9 +25,9 @@ export interface ExchangeInput {
   readonly threads?: number;
 }
 
-/** The place of a variable. */
-interface Place {
-  readonly arena: GradientArena;
+/** A variable in the memory of its arena: its gradient, its u and v, and what a compressor keeps, as views. */
+interface Place extends Record<'gradient' | 'momentum' | 'residual' | 'shared', Float32Array> {
+  readonly kernels: Kernels;
   readonly tensor: ExchangedTensor;
 }
 
@@ -42,7 +40,7 @@ interface ExchangeLine {
 
 /**
  * An exchange as the main thread sees it: the gradients of one model and their state, in memories of their own, as many
- * {@link GradientArena}s as needed. The main thread uses them between steps, the comm thread during a step.
+ * arenas as needed. The main thread uses them between steps, the comm thread during a step.
  *
  * A rank needs 12 bytes a parameter, 8 for each entry that the largest density of the schedule sends (with a sparse
  * warm-up 2 bytes a parameter), and in each arena half a byte of scratch for each parameter of its largest variable.
@@ -52,7 +50,7 @@ interface ExchangeLine {
  */
 export class ExchangeHandle {
   /** Empty when it is closed. */
-  private arenas: readonly GradientArena[];
+  private arenas: readonly ArenaPlan[];
   /** By variable. */
   private places: readonly Place[];
   private readonly common: Omit<ExchangePlan, 'arenas'>;
@@ -72,19 +70,18 @@ export class ExchangeHandle {
     this.common = { compression, nesterov, hash, route };
     // A compressor has state and random numbers of its own in one thread.
     const helpers = compression.kind === 'dgc' ? threads - 1 : 0;
-    this.arenas = layouts.map(layout => new GradientArena(layout, helpers));
-    this.places = this.arenas.flatMap(arena => arena.layout.tensors.map(tensor => ({ arena, tensor })));
+    this.arenas = layouts.map(layout => allocate(layout, helpers));
+    this.places = this.arenas.flatMap(placesIn);
   }
 
   /** What the comm thread needs. */
   get plan(): ExchangePlan {
-    return { ...this.common, arenas: this.arenas.map(arena => arena.plan) };
+    return { ...this.common, arenas: this.arenas };
   }
 
   /** A variable's gradient before a step, its update afterwards: a view, valid until the exchange is closed. */
   gradient(variable: number): Float32Array {
-    const { arena, tensor } = this.place(variable);
-    return arena.view(tensor, 'gradient');
+    return this.place(variable).gradient;
   }
 
   /**
@@ -102,32 +99,29 @@ export class ExchangeHandle {
 
   /** The variable's u, or the momentum of the average: a view. */
   momentum(variable: number): Float32Array {
-    const { arena, tensor } = this.place(variable);
-    return arena.view(tensor, 'momentum');
+    return this.place(variable).momentum;
   }
 
   /** The variable's v: a view. */
   residual(variable: number): Float32Array {
-    const { arena, tensor } = this.place(variable);
-    return arena.view(tensor, 'residual');
+    return this.place(variable).residual;
   }
 
   /** What a compressor keeps of the variable, the same on all ranks: a view. Often empty. */
   shared(variable: number): Float32Array {
-    const { arena, tensor } = this.place(variable);
-    return arena.view(tensor, 'shared');
+    return this.place(variable).shared;
   }
 
   /** Sum of the squares of the variable's gradient. Not finite if, and only if, some element is not. */
   sumOfSquares(variable: number): number {
-    const { arena, tensor } = this.place(variable);
-    return arena.sumOfSquares(tensor);
+    const { kernels, tensor } = this.place(variable);
+    return kernels.sumOfSquares(tensor.gradient, tensor.elementCount);
   }
 
   /** Multiplies the variable's gradient. */
   scaleGradient(variable: number, factor: number): void {
-    const { arena, tensor } = this.place(variable);
-    arena.scaleGradient(tensor, factor);
+    const { kernels, tensor } = this.place(variable);
+    kernels.scale('float32', tensor.gradient, factor, tensor.elementCount);
   }
 
   /** Begins to exchange the gradients that were written to the arenas. */
@@ -163,55 +157,37 @@ export class ExchangeHandle {
 }
 
 /**
- * One memory of an exchange, as the main thread sees it: the gradients of some of a model's variables and their state
- * (the paper's u and v). It has three regions with a segment for each variable, aligned to 16 bytes. Behind them is
- * what the comm thread needs for a step.
+ * Allocates one memory of an exchange: for the gradients of some of a model's variables and their state (the paper's u
+ * and v). It has three regions with a segment for each variable, aligned to 16 bytes. Behind them is what the comm
+ * thread needs for a step.
  *
  * The memory has as many pages as the layout needs, and never grows, so views of it stay valid. It is zero at first,
  * and pages that are not touched cost nothing. It is freed when no thread holds it any more.
+ *
+ * @param helpers How many threads work beside the comm thread, if there is room.
+ * @throws GradringError `ERR_OUT_OF_MEMORY` if the system has no room for the memory.
  */
-export class GradientArena {
-  readonly memory: KernelMemory;
-  private readonly kernels: Kernels;
+function allocate(layout: ArenaLayout, helpers: number): ArenaPlan {
+  const { helperBytes } = layout;
+  const end = align(layout.bytes);
+  const count = Math.min(helpers, Math.floor(Math.max(0, MAX_ARENA_BYTES - end) / helperBytes));
+  const bytes = Math.min(MAX_ARENA_BYTES, end + count * helperBytes);
+  return {
+    ...layout,
+    memory: sharedMemory(bytes, bytes, `for the ${bytes} bytes of a model's gradients and their state`),
+    helperWorkspaces: Array.from({ length: count }, (_, helper) => end + helper * helperBytes),
+  };
+}
 
-  private readonly helperWorkspaces: readonly Pointer[];
-
-  /**
-   * @param helpers How many threads work beside the comm thread, if there is room.
-   * @throws GradringError `ERR_OUT_OF_MEMORY` if the system has no room for the memory.
-   */
-  constructor(
-    readonly layout: ArenaLayout,
-    helpers: number,
-  ) {
-    const { helperBytes } = layout;
-    const end = align(layout.bytes);
-    const count = Math.min(helpers, Math.floor(Math.max(0, MAX_ARENA_BYTES - end) / helperBytes));
-    this.helperWorkspaces = Array.from({ length: count }, (_, helper) => end + helper * helperBytes);
-    const bytes = Math.min(MAX_ARENA_BYTES, end + count * helperBytes);
-    this.memory = sharedMemory(bytes, bytes, `for the ${bytes} bytes of a model's gradients and their state`);
-    this.kernels = instantiateKernels(this.memory);
-  }
-
-  /** What the comm thread needs. */
-  get plan(): ArenaPlan {
-    const { layout, memory, helperWorkspaces } = this;
-    return { ...layout, memory, helperWorkspaces };
-  }
-
-  /** A tensor's g, u or v, or what a compressor keeps: a view. */
-  view(tensor: ExchangedTensor, what: 'gradient' | 'momentum' | 'residual' | 'shared'): Float32Array {
-    const length = what === 'shared' ? tensor.sharedLength : tensor.elementCount;
-    return new Float32Array(this.memory.buffer, tensor[what], length);
-  }
-
-  /** The sum of the squares of a tensor's gradient. Not finite if, and only if, some element is not. */
-  sumOfSquares({ gradient, elementCount }: ExchangedTensor): number {
-    return this.kernels.sumOfSquares(gradient, elementCount);
-  }
-
-  /** Multiplies a tensor's gradient. */
-  scaleGradient({ gradient, elementCount }: ExchangedTensor, factor: number): void {
-    this.kernels.scale('float32', gradient, factor, elementCount);
-  }
+function placesIn({ memory, tensors }: ArenaPlan): Place[] {
+  const kernels = instantiateKernels(memory);
+  const view = (start: Pointer, length: number) => new Float32Array(memory.buffer, start, length);
+  return tensors.map(tensor => ({
+    kernels,
+    tensor,
+    gradient: view(tensor.gradient, tensor.elementCount),
+    momentum: view(tensor.momentum, tensor.elementCount),
+    residual: view(tensor.residual, tensor.elementCount),
+    shared: view(tensor.shared, tensor.sharedLength),
+  }));
 }
