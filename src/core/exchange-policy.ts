@@ -45,17 +45,19 @@ export interface TakenStep {
   readonly nonFiniteTensor?: number | undefined;
 }
 
+/** Tensors to whose memories the gradients of a step are copied. */
+interface Loading<G> extends ExchangedTensors {
+  load(gradients: G): LoadedGradients;
+}
+
 /** The ranks exchange the gradients of every step. */
-export class EveryStep<T extends ExchangedTensors, G> implements ExchangePolicy<T, G> {
+export class EveryStep<T extends Loading<G>, G> implements ExchangePolicy<T, G> {
   readonly stepsPerExchange = 1;
   readonly waitingSteps = 0;
   readonly changesWeights = false;
 
-  /** @param load Copies the gradients of a step to the memories of the exchange. */
-  constructor(private readonly load: (trained: T, gradients: G) => LoadedGradients) {}
-
   take(trained: T, gradients: G, factor: number): TakenStep {
-    return { load: () => trained.scaled(this.load(trained, gradients), factor), isApplied: false };
+    return { load: () => trained.scaled(trained.load(gradients), factor), isApplied: false };
   }
 
   loadWaiting(): Load {
@@ -65,6 +67,9 @@ export class EveryStep<T extends ExchangedTensors, G> implements ExchangePolicy<
   beforeUpdate(): void {}
 
   capture(): undefined {}
+
+  /** Nothing waits. */
+  restore(): void {}
 
   dispose(): void {}
 }

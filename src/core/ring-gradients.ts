@@ -271,7 +271,7 @@ class ArraySteps extends ExchangeSteps<TrainedTensor, ExchangedArrays, Gradients
     { compression, onNonFinite }: Required<Pick<GradientOptions, 'compression' | 'onNonFinite'>>,
   ) {
     super(communicator, {
-      policy: new EveryStep((trained, gradients) => trained.load(gradients)),
+      policy: new EveryStep<ExchangedArrays, GradientsByName>(),
       inner: rule,
       outer: rule,
       options: { compression, onNonFinite, learningRateRule: 'constant', verifyEvery: 0, overlap: 0 },

@@ -1,9 +1,8 @@
 import { tf } from './tfjs';
 import type { Load, TakenStep } from '../core/exchange-policy';
 import type { ExchangedVariables, Gradients } from './exchanged-variables';
+import type { VariablesPolicy } from './local-steps';
 import type { WaitingState } from './optimizer-state';
-import type { VariablesPolicy } from './variables-policy';
-import type { DecayOf } from './wrap-options';
 
 /** Each rank adds up the gradients of several steps. Then the ranks exchange their mean, as that of a large batch. */
 export class Accumulate implements VariablesPolicy {
@@ -12,11 +11,7 @@ export class Accumulate implements VariablesPolicy {
   /** By the name of the variable. One that had no gradient yet is not there. */
   private sums = new Map<string, tf.Tensor>();
 
-  /** @param weightDecay That of the gradient. */
-  constructor(
-    readonly stepsPerExchange: number,
-    private readonly weightDecay: DecayOf,
-  ) {}
+  constructor(readonly stepsPerExchange: number) {}
 
   take(trained: ExchangedVariables, gradients: Gradients, factor: number): TakenStep {
     const given = trained.gradientsByName(gradients);
@@ -43,7 +38,7 @@ export class Accumulate implements VariablesPolicy {
     return () =>
       tf.tidy(() => {
         const means = [...this.sums].map(([name, sum]) => [name, sum.div(this.waitingSteps)] as const);
-        return trained.load(Object.fromEntries(means), this.weightDecay);
+        return trained.load(Object.fromEntries(means));
       });
   }
 

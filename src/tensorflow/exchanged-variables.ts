@@ -1,3 +1,4 @@
+import type { Communicator } from '../communicator/communicator';
 import { ExchangedTensors, type GradientValues, type LoadedGradients } from '../core/exchanged-tensors';
 import { GradringError, invalidArgument } from '../errors';
 import type { NamedTensor } from './optimizer-state';
@@ -13,6 +14,16 @@ export type Gradients = { readonly [name: string]: tf.Tensor | null } | NamedTen
 
 /** The variables that an optimizer trains, and their gradients and state in the memories of an exchange. */
 export class ExchangedVariables extends ExchangedTensors<tf.Variable> {
+  /** @param weightDecay What is added to the gradients. Null: nothing. */
+  constructor(
+    communicator: Communicator,
+    variables: readonly tf.Variable[],
+    options: ConstructorParameters<typeof ExchangedTensors>[2],
+    private readonly weightDecay: DecayOf | null,
+  ) {
+    super(communicator, variables, options);
+  }
+
   /**
    * Checks the gradients of a step. A variable on which the loss did not depend has none.
    *
@@ -49,16 +60,16 @@ export class ExchangedVariables extends ExchangedTensors<tf.Variable> {
   /**
    * Copies the gradients to the exchange, and sums their squares while they are in the cache.
    *
-   * @param weightDecay That of the gradient.
+   * @param weightDecay Null: these are no gradients of the loss, and nothing is added.
    * @throws GradringError what {@link gradientsByName} throws.
    */
-  load(gradients: Gradients, weightDecay: DecayOf): LoadedGradients {
+  load(gradients: Gradients, weightDecay = this.weightDecay): LoadedGradients {
     const given = this.gradientsByName(gradients);
     return this.loadEach(variable => {
       const { name } = variable;
       const tensor = given.get(name);
       if (tensor === undefined) return undefined;
-      const decay = weightDecay(name);
+      const decay = weightDecay?.(name) ?? 0;
       if (decay === 0) return gradientValues(tensor);
       const decayed = tf.tidy(() => tf.add(tensor, tf.mul(decay, variable)));
       return { ...gradientValues(decayed), release: () => decayed.dispose() };

@@ -1,12 +1,18 @@
 import { clipFactor } from '../compression/clipping';
 import { invalidArgument } from '../errors';
-import type { Load, TakenStep } from '../core/exchange-policy';
+import type { ExchangePolicy, Load, TakenStep } from '../core/exchange-policy';
 import type { ExchangedVariables, Gradients } from './exchanged-variables';
 import type { TfjsOptimizer } from './tfjs-optimizer';
 import type { WaitingState } from './optimizer-state';
 import { tf } from './tfjs';
-import type { VariablesPolicy } from './variables-policy';
-import { type CheckedOptions, NO_DECAY, weightDecayOf } from './wrap-options';
+import type { CheckedOptions } from './wrap-options';
+
+/** A policy whose waiting steps keep tensors of TensorFlow.js. */
+export interface VariablesPolicy extends ExchangePolicy<ExchangedVariables, Gradients> {
+  capture(): WaitingState | undefined;
+  /** Takes back what {@link capture} gave. The tensors become the policy's. */
+  restore(state: WaitingState): void;
+}
 
 /** The variables of this process that are within a round, by name, and whose round it is. */
 const withinRound = new Map<string, LocalSteps>();
@@ -42,12 +48,12 @@ export class LocalSteps implements VariablesPolicy {
   constructor(
     readonly stepsPerExchange: number,
     private readonly inner: TfjsOptimizer,
-    private readonly options: Pick<CheckedOptions, 'onNonFinite' | 'weightDecay' | 'weightDecayAt' | 'localClipNorm'>,
+    private readonly options: Pick<CheckedOptions, 'onNonFinite' | 'localClipNorm'>,
   ) {}
 
   take(trained: ExchangedVariables, gradients: Gradients): TakenStep {
     const { options } = this;
-    const { sumOfSquares, nonFiniteTensor } = trained.load(gradients, weightDecayOf(options, 'gradient'));
+    const { sumOfSquares, nonFiniteTensor } = trained.load(gradients);
     // A clone shares the memory of its variable until that is assigned to.
     if (this.start.size === 0) this.begin(trained.variables.map(each => [each.name, tf.keep(each.clone())]));
     if (nonFiniteTensor === undefined) {
@@ -71,7 +77,7 @@ export class LocalSteps implements VariablesPolicy {
         const changes = trained.variables.map(variable => {
           return { name: variable.name, tensor: tf.sub(start.get(variable.name)!, variable) };
         });
-        return { ...trained.load(changes, NO_DECAY), ...(nonFiniteTensor !== -1 && { nonFiniteTensor }) };
+        return { ...trained.load(changes, null), ...(nonFiniteTensor !== -1 && { nonFiniteTensor }) };
       });
   }
 

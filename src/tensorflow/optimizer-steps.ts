@@ -2,17 +2,17 @@ import type { Communicator } from '../communicator/communicator';
 import type { DgcCompression } from '../compression/dgc-options';
 import { LARGEST_DENSITY } from '../compression/sparsity-schedule';
 import { captureState, restoreState } from '../core/capture-state';
+import { EveryStep } from '../core/exchange-policy';
 import { ExchangeSteps } from '../core/exchange-steps';
 import { warnOnce } from '../core/warn';
 import { Accumulate } from './accumulate';
 import { DataCheck } from './data-check';
 import { ExchangedVariables, type Gradients, variableNamed } from './exchanged-variables';
-import { endOtherRounds, LocalSteps } from './local-steps';
+import { endOtherRounds, LocalSteps, type VariablesPolicy } from './local-steps';
 import type { OptimizerState } from './optimizer-state';
 import { adviceFor, hashesOf, type Variables } from './variables';
 import { tf } from './tfjs';
 import { TfjsOptimizer } from './tfjs-optimizer';
-import { EveryGradient, type VariablesPolicy } from './variables-policy';
 import { checkedDecay, type CheckedOptions, weightDecayOf } from './wrap-options';
 
 /** The steps of a wrapped optimizer. */
@@ -54,7 +54,8 @@ export class OptimizerSteps extends ExchangeSteps<tf.Variable, ExchangedVariable
     options: ConstructorParameters<typeof ExchangedVariables>[2],
   ): ExchangedVariables {
     endOtherRounds(variables, this.policy);
-    return new ExchangedVariables(this.communicator, variables, options);
+    const weightDecay = weightDecayOf(this.wrapOptions, 'gradient');
+    return new ExchangedVariables(this.communicator, variables, options, weightDecay);
   }
 
   /**
@@ -122,8 +123,7 @@ function policyOf(
     const outer = new TfjsOptimizer(tf.train.momentum(learningRate, momentum, nesterov));
     return { policy: new LocalSteps(localSteps, inner, options), outer };
   }
-  const weightDecay = weightDecayOf(options, 'gradient');
-  const policy = accumulate > 1 ? new Accumulate(accumulate, weightDecay) : new EveryGradient(weightDecay);
+  const policy = accumulate > 1 ? new Accumulate(accumulate) : new EveryStep<ExchangedVariables, Gradients>();
   return { policy, outer: inner };
 }
 

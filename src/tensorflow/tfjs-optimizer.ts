@@ -3,7 +3,7 @@ import type { Momentum, UpdateRule } from '../core/exchange-steps';
 import { invalidArgument } from '../errors';
 import type { ExchangedVariables } from './exchanged-variables';
 import type { InnerState, NamedTensor } from './optimizer-state';
-import { NO_DECAY } from './wrap-options';
+import type { DecayOf } from './wrap-options';
 
 /** An optimizer of TensorFlow.js: it gives the learning rate, and its rule applies the updates. */
 export class TfjsOptimizer implements UpdateRule<ExchangedVariables> {
@@ -13,12 +13,12 @@ export class TfjsOptimizer implements UpdateRule<ExchangedVariables> {
 
   /**
    * @param keepsMomentum Whether it applies its momentum by itself, even if that could be taken over.
-   * @param weightDecay That of the update.
+   * @param weightDecay What is added to the updates. Null: nothing.
    */
   constructor(
     readonly optimizer: tf.Optimizer,
     keepsMomentum = false,
-    private readonly weightDecay = NO_DECAY,
+    private readonly weightDecay: DecayOf | null = null,
   ) {
     const found = momentumOf(optimizer);
     this.takenOver = keepsMomentum ? undefined : found;
@@ -52,7 +52,7 @@ export class TfjsOptimizer implements UpdateRule<ExchangedVariables> {
     const { variables } = trained;
     tf.tidy(() => {
       for (const variable of variables) {
-        const decay = this.weightDecay(variable.name);
+        const decay = this.weightDecay?.(variable.name) ?? 0;
         if (decay === 0) continue;
         const kept = 1 - (learningRate * rateFactor * decay) / (1 - this.momentum);
         variable.assign(tf.tidy(() => variable.mul(kept)));

@@ -158,16 +158,13 @@ export function checkWrapOptions(options: WrapOptions, isElastic: boolean): Chec
 /** The weight decay of a variable, by its name. */
 export type DecayOf = (variable: string) => number;
 
-export const NO_DECAY: DecayOf = () => 0;
-
-/** The weight decay there. */
+/** The weight decay that is added there. Null: none. */
 export function weightDecayOf(
   { weightDecay, weightDecayAt }: Pick<CheckedOptions, 'weightDecay' | 'weightDecayAt'>,
   at: CheckedOptions['weightDecayAt'],
-): DecayOf {
-  if (weightDecayAt !== at) return NO_DECAY;
-  if (typeof weightDecay === 'number') return () => weightDecay;
-  return name => checkedDecay(weightDecay, name);
+): DecayOf | null {
+  if (weightDecayAt !== at || weightDecay === 0) return null;
+  return typeof weightDecay === 'number' ? () => weightDecay : name => checkedDecay(weightDecay, name);
 }
 
 /** @throws GradringError `ERR_INVALID_ARGUMENT` if the function gives no number of 0 or more. */
