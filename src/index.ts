@@ -18,7 +18,7 @@ export { RingOptimizer } from './tensorflow/ring-optimizer';
 export type { RowDataset, RowsOptions } from './tensorflow/row-dataset';
 export type { OuterOptions, WrapOptions } from './tensorflow/wrap-options';
 export type { CallbackOptions } from './tensorflow/ring-callback';
-export type { LearningRateRule } from './core/ring-resize';
+export type { LearningRateRule } from './core/ring-agreement';
 export type { ShardOptions, Split, SplitOptions, TensorData } from './tensorflow/shard';
 export type { PredictOptions, WholeDataOptions, WholeInput } from './tensorflow/whole-data';
 export type { BatchNormalizationConfig } from './tensorflow/sync-batch-norm';

@@ -19,7 +19,7 @@ import { type Communicator, Purpose } from '../communicator/communicator';
 import { deserializeError, isSerializedError, type SerializedError, serializeError } from '../errors';
 import { type Check, isBoolean, isCount, isListOf, isOptional, isOrNull, isText, isWith } from '../shape';
 import { waitForPromise } from '../work';
-import { Notice, type StepNotices } from './step-notices';
+import { Notice, type StepNotices } from './ring-agreement';
 
 /** Saves what a rank has at a step. */
 export type SaveContentTo<T> = (ranks: Ranks, step: number, content: SaveContent) => Promise<T>;

@@ -12,12 +12,10 @@ import type { ExchangedTensors, TrainedTensor } from './exchanged-tensors';
 import { checkSameOptions, type Greeting, isGreeting } from './first-step';
 import { sharesMomentum, type VariableState } from './step-state';
 import { areTexts, checkDescriptions, compareHashes, describe, gatherValues } from './replicas';
-import { RingResize } from './ring-resize';
+import { Notice, RingResize, StepNotices, Verification, type VerifiedStep } from './ring-agreement';
 import { SentFraction } from './sent-fraction';
 import type { StepOptions } from './step-options';
-import { Notice, StepNotices } from './step-notices';
 import { shareStep } from './share-step';
-import { Verification, type VerifiedStep } from './verification';
 import { warn, warnHere } from './warn';
 
 /** What the steps of this process have done, on this rank. What was done before a resume does not count. */

@@ -1,7 +1,7 @@
 import { methodOf } from '../compression/compression-method';
 import type { Compression } from '../compression/dgc-options';
 import { invalidArgument } from '../errors';
-import type { LearningRateRule } from './ring-resize';
+import type { LearningRateRule } from './ring-agreement';
 
 /** The options of steps that do not depend on who applies the updates. */
 export interface StepOptions {

@@ -17,7 +17,7 @@ import { areTexts, gatherValues } from './replicas';
 import { ranksToRead, resizedCounters, type Resizing, variableStates } from './resized-state';
 import { type Position, type SavedRank, savedRankOf, type SavedVariable } from './saved-rank';
 import { tensorsUnder } from './saved-tensor';
-import { Notice, type StepNotices } from './step-notices';
+import { Notice, type StepNotices } from './ring-agreement';
 
 /** A variable of a training that a checkpoint holds. */
 export interface CheckpointedVariable extends SavedVariable {

@@ -3,7 +3,7 @@ import type { Communicator } from '../communicator/communicator';
 import { variableStates } from '../core/capture-state';
 import type { StepStatistics } from '../core/exchange-steps';
 import type { SentFraction } from '../core/sent-fraction';
-import type { StepNotices } from '../core/step-notices';
+import type { StepNotices } from '../core/ring-agreement';
 import { StepRunner } from '../core/step-runner';
 import { invalidArgument } from '../errors';
 import { awake, type Work } from '../work';

@@ -2,7 +2,7 @@ import { inspect } from 'node:util';
 import { checkOptions } from '../check-options';
 import { type Compression, dgc } from '../compression/dgc-options';
 import { invalidArgument } from '../errors';
-import type { LearningRateRule } from '../core/ring-resize';
+import type { LearningRateRule } from '../core/ring-agreement';
 import { checkCompression, checkOnNonFinite } from '../core/step-options';
 
 /** The outer optimizer of local steps: stochastic gradient descent with momentum. */

@@ -1,5 +1,5 @@
 import type { Communicator } from '../../src/communicator/communicator';
-import { RingResize } from '../../src/core/ring-resize';
+import { RingResize } from '../../src/core/ring-agreement';
 
 const ring = (worldSize: number, isElastic = true) =>
   ({ worldSize, isElastic, launched: { rank: 0, worldSize: 4 } }) as unknown as Communicator;

@@ -1,4 +1,4 @@
-import { Verification } from '../../src/core/verification';
+import { Verification } from '../../src/core/ring-agreement';
 
 /** A rank in a ring of that generation. */
 function rank(generation: number, every = 0, isElastic = true) {
