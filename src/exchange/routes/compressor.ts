@@ -33,15 +33,14 @@ interface Waiting<K extends Kind = Kind> {
  * As the {@link Compressor}s of the tensors say, all of which run at the same time. When each tensor that is not done
  * waits for an answer, the requests travel together: one all-gather for the messages, one all-reduce for the means. All
  * that they ask for takes one path, that of bulk.
+ *
+ * What it costs is not known. Only the compressions of compressors take it, and they take no other.
  */
-export class CompressorRoute implements Route {
+export class CompressorRoute implements Pick<Route, 'carry'> {
   private readonly sums = new SumBuffer();
 
   /** @param seed Of the random numbers of compressors. */
   constructor(private readonly seed: number) {}
-
-  /** Not known. Only the compressions of compressors take this route, and they take no other. */
-  cost(): undefined {}
 
   /** @throws what a compressor throws, or the ring. */
   async carry(step: RoutedStep) {

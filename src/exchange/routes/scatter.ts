@@ -33,9 +33,8 @@ import {
  * Tensors that are sent whole travel by the dense ring beside it. Kin: SparDL (arXiv 2304.00737), gTop-k (arXiv
  * 1901.04359).
  */
-export class ScatterRoute implements Route {
+export class ScatterRoute implements Pick<Route, 'carry'> {
   private reducer: ChunkReducer | undefined;
-  readonly cost = scatterCost;
 
   constructor(private readonly format: ValueFormat) {}
 
