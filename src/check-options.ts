@@ -28,6 +28,12 @@ export function checkOptions<T extends object>(
   throw invalidArgument(`${call} has no option '${unknown}'.${suggestion} ${hint?.(unknown) ?? list}`);
 }
 
+/** @throws GradringError `ERR_INVALID_ARGUMENT` if an option that was given is neither true nor false. */
+export function requireBoolean(name: string, value: boolean | undefined): void {
+  if (value === undefined || typeof value === 'boolean') return;
+  throw invalidArgument(`${name} is ${inspect(value)}; it must be true or false.`);
+}
+
 /** @throws GradringError `ERR_INVALID_ARGUMENT` if an option that was given is no whole number from 1 on. */
 export function requireCount(name: string, value: number | undefined): void {
   if (value === undefined || (Number.isSafeInteger(value) && value >= 1)) return;

@@ -1,4 +1,4 @@
-import { stripVTControlCharacters } from 'node:util';
+import { inspect, stripVTControlCharacters } from 'node:util';
 
 /** Characters that are not shown, or that change how others are shown: a terminal may act on them. */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
@@ -29,6 +29,11 @@ export function printableLines(text: string, longest = Infinity): string {
 /** A line that a program wrote for a terminal, without its colours. */
 export function plainLine(line: string): string {
   return printable(stripVTControlCharacters(line));
+}
+
+/** A value in a few words, for an error. */
+export function brief(value: unknown): string {
+  return inspect(value, { depth: 0, breakLength: Infinity, maxArrayLength: 3 });
 }
 
 function shown(text: string, longest: number, kept: RegExp): string {

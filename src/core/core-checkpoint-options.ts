@@ -1,4 +1,4 @@
-import { requireCount } from '../check-options';
+import { requireBoolean, requireCount } from '../check-options';
 import { invalidArgument } from '../errors';
 import type { ResidualPolicy } from './resized-state';
 
@@ -78,14 +78,12 @@ export const CORE_CHECKPOINT_NAMES = {
  * @throws GradringError `ERR_INVALID_ARGUMENT`.
  */
 export function checkCoreCheckpointOptions(call: string, options: CoreCheckpointOptions): void {
-  const { dir, every, keep, state, residuals, onDamage, onFailure } = options;
+  const { dir, every, keep, background, saveOnStop, state, residuals, onDamage, onFailure } = options;
   if (typeof dir !== 'string' || dir === '') throw invalidArgument(`${call} needs dir, the path of a folder.`);
   requireCount('every', every);
   requireCount('keep', keep);
-  for (const name of ['background', 'saveOnStop'] as const) {
-    const { [name]: value } = options;
-    if (value !== undefined && typeof value !== 'boolean') throw invalidArgument(`${name} must be true or false.`);
-  }
+  requireBoolean('background', background);
+  requireBoolean('saveOnStop', saveOnStop);
   if (state !== undefined && typeof state !== 'function') throw invalidArgument('state must be a function.');
   requireOneOf('residuals', residuals, ['redistribute', 'drop']);
   requireOneOf('onDamage', onDamage, ['error', 'previous']);

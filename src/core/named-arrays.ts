@@ -1,4 +1,3 @@
-import { inspect } from 'node:util';
 import {
   type Communicator,
   elementTypeOf,
@@ -7,6 +6,7 @@ import {
   Purpose,
 } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
+import { brief } from '../printable';
 import { awake } from '../work';
 import { bytesOf } from './bytes-of';
 import {
@@ -38,14 +38,12 @@ export interface NamedArray extends Described {
  */
 export function namedArraysOf(arrays: NamedArrays, call: string): NamedArray[] {
   if (typeof arrays !== 'object' || arrays === null || Array.isArray(arrays) || ArrayBuffer.isView(arrays)) {
-    throw invalidArgument(`${call} takes typed arrays by name, as { w, b }, not ${inspect(arrays, { depth: 0 })}.`);
+    throw invalidArgument(`${call} takes typed arrays by name, as { w, b }, not ${brief(arrays)}.`);
   }
   return Object.entries(arrays).map(([name, values]) => {
     const dtype = elementTypeOf(values);
     if (dtype !== undefined) return { name, dtype, shape: [values.length], values };
-    throw invalidArgument(
-      `${call}: '${name}' is ${inspect(values, { depth: 0, maxArrayLength: 3 })}; it must be a ${NUMERIC_ARRAYS}.`,
-    );
+    throw invalidArgument(`${call}: '${name}' is ${brief(values)}; it must be a ${NUMERIC_ARRAYS}.`);
   });
 }
 

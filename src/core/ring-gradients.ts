@@ -1,9 +1,10 @@
 import { inspect } from 'node:util';
 import { isFloat32Array } from 'node:util/types';
-import { checkOptions } from '../check-options';
+import { checkOptions, requireBoolean } from '../check-options';
 import type { Communicator } from '../communicator/communicator';
 import { type Compression, dgc } from '../compression/dgc-options';
 import { GradringError, invalidArgument } from '../errors';
+import { brief } from '../printable';
 import { similarName } from '../similar-name';
 import type { Work } from '../work';
 import { captureState, restoreState } from './capture-state';
@@ -11,7 +12,7 @@ import { EveryStep } from './exchange-policy';
 import { ExchangeSteps, type Momentum, type StepStatistics, type UpdateRule } from './exchange-steps';
 import { ExchangedTensors, type LoadedGradients, type TrainedTensor } from './exchanged-tensors';
 import type { StepState } from './step-state';
-import { checkCompression, checkOnNonFinite } from './step-options';
+import { checkCompression, checkOnNonFinite, hintAtName } from './step-options';
 import { inBrackets, sizeOf } from './shapes';
 import { StepRunner } from './step-runner';
 import type { CheckpointedSteps } from './training-checkpoint';
@@ -80,18 +81,14 @@ export class RingGradients<N extends string = string, Skipped extends null = nev
   private isDisposed = false;
 
   constructor(communicator: Communicator, shapes: Shapes<N>, options: GradientOptions = {}) {
-    checkOptions('ring.gradients', options, NAMES, name =>
-      name === 'kind' ? 'Pass the compression by its name: { compression: dgc(…) }.' : undefined,
-    );
+    checkOptions('ring.gradients', options, NAMES, hintAtName);
     const { compression = dgc(), onNonFinite = 'error', momentum = 0, nesterov = false, learningRate } = options;
     checkCompression(compression);
     checkOnNonFinite(onNonFinite);
     if (typeof momentum !== 'number' || !(momentum >= 0 && momentum < 1)) {
       throw invalidArgument(`momentum is ${inspect(momentum)}; it must be at least 0, and less than 1.`);
     }
-    if (typeof nesterov !== 'boolean') {
-      throw invalidArgument(`nesterov is ${inspect(nesterov)}; it must be true or false.`);
-    }
+    requireBoolean('nesterov', nesterov);
     this.rule = new ProgramsRule({ momentum, nesterov }, learningRate);
     this.steps = new ArraySteps(communicator, tensorsOf(shapes), this.rule, { compression, onNonFinite });
     this.runner = new StepRunner(communicator, this.steps, 'A step is under way, or is being saved: await it first.');
@@ -356,8 +353,4 @@ function checkedGradients(gradients: NamedGradients, tensors: readonly TrainedTe
       return [name, gradient];
     }),
   );
-}
-
-function brief(value: unknown): string {
-  return inspect(value, { depth: 0, breakLength: Infinity, maxArrayLength: 3 });
 }

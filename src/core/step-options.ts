@@ -14,6 +14,11 @@ export interface StepOptions {
 
 const KINDS: readonly unknown[] = ['dgc', 'none', 'custom'];
 
+/** A hint of {@link checkOptions} for a compression that is passed where the options belong. */
+export function hintAtName(option: string): string | undefined {
+  return option === 'kind' ? 'Pass the compression by its name: { compression: dgc(…) }.' : undefined;
+}
+
 /** @throws GradringError `ERR_INVALID_ARGUMENT` if it is none, or its module cannot be loaded. */
 export function checkCompression(compression: Compression): void {
   if (!KINDS.includes(compression?.kind)) {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { checkOptions, requireCount } from '../check-options';
+import { checkOptions, requireBoolean, requireCount } from '../check-options';
 import type { Communicator } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
 import { tf } from './tfjs';
@@ -87,7 +87,7 @@ export class RowDataset<T extends tf.TensorContainer> extends tf.data.Dataset<T>
     requireCount('rows', rows);
     requireCount('batchSize', batchSize);
     checkSeed(reshuffle);
-    if (typeof uneven !== 'boolean') throw invalidArgument(`uneven is ${String(uneven)}; it must be true or false.`);
+    requireBoolean('uneven', uneven);
     if (uneven && communicator.isElastic) {
       throw invalidArgument("uneven is for uneven: 'join' of ring.callbacks, which does not work in an elastic run.");
     }

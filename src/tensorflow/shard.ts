@@ -1,6 +1,6 @@
 import { tf } from './tfjs';
 import { inspect } from 'node:util';
-import { checkOptions, requireCount } from '../check-options';
+import { checkOptions, requireBoolean, requireCount } from '../check-options';
 import { invalidArgument } from '../errors';
 import { brief } from './brief';
 import type { DataCheck } from './data-check';
@@ -199,9 +199,8 @@ export function shardDataset<T extends tf.TensorContainer>(
 function checks(call: string, options: ShardOptions): boolean {
   checkOptions(call, options, { check: true, reshuffle: true, uneven: true });
   const { check = true, uneven = false } = options;
-  for (const [name, value] of Object.entries({ check, uneven })) {
-    if (typeof value !== 'boolean') throw invalidArgument(`${name} is ${inspect(value)}; it must be true or false.`);
-  }
+  requireBoolean('check', check);
+  requireBoolean('uneven', uneven);
   return check;
 }
 

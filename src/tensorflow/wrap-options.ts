@@ -1,9 +1,9 @@
 import { inspect } from 'node:util';
-import { checkOptions } from '../check-options';
+import { checkOptions, requireBoolean } from '../check-options';
 import { type Compression, dgc } from '../compression/dgc-options';
 import { invalidArgument } from '../errors';
 import type { LearningRateRule } from '../core/ring-agreement';
-import { checkCompression, checkOnNonFinite } from '../core/step-options';
+import { checkCompression, checkOnNonFinite, hintAtName } from '../core/step-options';
 
 /** The outer optimizer of local steps: stochastic gradient descent with momentum. */
 export interface OuterOptions {
@@ -89,9 +89,7 @@ const OPTIONS = {
  * @throws GradringError `ERR_INVALID_ARGUMENT`.
  */
 export function checkWrapOptions(options: WrapOptions, isElastic: boolean): CheckedOptions {
-  checkOptions('ring.wrap', options, OPTIONS, name =>
-    name === 'kind' ? 'Pass the compression by its name: { compression: dgc(…) }.' : undefined,
-  );
+  checkOptions('ring.wrap', options, OPTIONS, hintAtName);
   const { compression = dgc(), onNonFinite = 'error', verifyEvery = 1000, localSteps = 0 } = options;
   const { overlap = 0, localClipNorm = Infinity, accumulate = 1 } = options;
   const { weightDecay = 0, weightDecayAt = 'gradient' } = options;
@@ -187,8 +185,6 @@ function checkOuter(options: OuterOptions): Required<OuterOptions> {
   if (!(momentum >= 0 && momentum < 1)) {
     throw invalidArgument(`outer.momentum is ${String(momentum)}; it must be at least 0, and less than 1.`);
   }
-  if (typeof nesterov !== 'boolean') {
-    throw invalidArgument(`outer.nesterov is ${String(nesterov)}; it must be true or false.`);
-  }
+  requireBoolean('outer.nesterov', nesterov);
   return { learningRate, momentum, nesterov };
 }

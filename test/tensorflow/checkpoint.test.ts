@@ -52,8 +52,8 @@ describe('misuse, and what does not fit', () => {
     ['residuals', 'ERR_INVALID_ARGUMENT', /residuals is 'sum'; it must be 'redistribute' or 'drop'/],
     ['onDamage', 'ERR_INVALID_ARGUMENT', /onDamage is 'ignore'/],
     ['onFailure', 'ERR_INVALID_ARGUMENT', /onFailure is 'ignore'/],
-    ['background', 'ERR_INVALID_ARGUMENT', /^background must be true or false/],
-    ['saveOnStop', 'ERR_INVALID_ARGUMENT', /^saveOnStop must be true or false/],
+    ['background', 'ERR_INVALID_ARGUMENT', /^background is 1; it must be true or false/],
+    ['saveOnStop', 'ERR_INVALID_ARGUMENT', /^saveOnStop is 'no'; it must be true or false/],
     ['nothing to resume, and other variables', 'ERR_MODEL_MISMATCH', /variable 0 is 'of rank\/0'.* but 'of rank\/1'/],
     ['not wrapped', 'ERR_INVALID_ARGUMENT', /compiled with ring\.wrap/],
     [

@@ -79,7 +79,7 @@ describe.each(RING_SIZES)('%d ranks', ranks => {
         coded(/leave out batchesPerEpoch/),
         coded(/^uneven: 'join' does not work with ring\.batchNormalization/),
         coded(/^uneven is 1; it must be true or false/),
-        coded(/^uneven is yes; it must be true or false/),
+        coded(/^uneven is 'yes'; it must be true or false/),
         coded(/^uneven: 'join' does not work in an elastic run/),
       ]);
     }
