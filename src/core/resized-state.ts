@@ -42,18 +42,34 @@ export function ranksToRead({ savedWorldSize, rank, worldSize, policy }: Resizin
  * that a ring of M ranks has the same mean as the ring of N that saved, a rank takes the sum over its files, times M/N;
  * new ranks take zero. In an elastic run the learning rate follows the size, and the sum stays without the factor.
  */
-export function variableStates(files: readonly TensorFile[], resizing: Resizing): VariableState[] {
+export function restoredStates(files: readonly TensorFile[], resizing: Resizing): VariableState[] {
   const share = shareOf(resizing);
-  const [first] = files;
-  const momenta = tensorsUnder(first!.tensors, 'sharedMomentum');
-  const kept = tensorsUnder(first!.tensors, 'shared');
-  return [...tensorsUnder(first!.tensors, 'residual')].map(([name, { shape }]) => {
-    const sum = (kind: string) => weightedSum(files, `${kind}/${name}`, share);
-    const common = momenta.get(name);
-    const shared = kept.has(name) ? valuesOf(kept.get(name)!) : new Float32Array(0);
-    const momentum = common === undefined ? sum('momentum') : valuesOf(common);
-    return { name, shape, momentum, residual: sum('residual'), shared, isMomentumShared: common !== undefined };
-  });
+  const { tensors } = files[0]!;
+  return [...tensorsUnder(tensors, 'residual')].map(([name, { shape }]) =>
+    stateOf({ name, shape }, tensors, kind => weightedSum(files, `${kind}/${name}`, share)),
+  );
+}
+
+/**
+ * The state of a variable: what all ranks have in common, and what is the rank's own.
+ *
+ * @param tensors What all have in common is among these, under its kind and a slash.
+ * @param ownOf Gives u or v of the rank.
+ */
+export function stateOf(
+  variable: Pick<VariableState, 'name' | 'shape'>,
+  tensors: ReadonlyMap<string, ReadTensor>,
+  ownOf: (kind: 'momentum' | 'residual') => Float32Array,
+): VariableState {
+  const common = tensors.get(`sharedMomentum/${variable.name}`);
+  const kept = tensors.get(`shared/${variable.name}`);
+  return {
+    ...variable,
+    momentum: common === undefined ? ownOf('momentum') : valuesOf(common),
+    residual: ownOf('residual'),
+    shared: kept === undefined ? new Float32Array(0) : valuesOf(kept),
+    isMomentumShared: common !== undefined,
+  };
 }
 
 /** The counters of a rank. If it has dropped what it had accumulated, no step waits for an exchange. */

@@ -14,7 +14,7 @@ import { CheckpointWriter, ranksOf, type SaveContentTo, Turns } from './checkpoi
 import { type CheckpointFit, fitted } from './match-checkpoint';
 import type { StepState } from './step-state';
 import { areTexts, gatherValues } from './replicas';
-import { ranksToRead, resizedCounters, type Resizing, variableStates } from './resized-state';
+import { ranksToRead, resizedCounters, restoredStates, type Resizing } from './resized-state';
 import { type Position, type SavedRank, savedRankOf, type SavedVariable } from './saved-rank';
 import { tensorsUnder } from './saved-tensor';
 import { Notice, type StepNotices } from './ring-agreement';
@@ -294,7 +294,7 @@ export class TrainingCheckpoint<S extends StepState, P extends Position> {
     const savedRank = savedRankOf(first!, this.source.fit().isPosition);
     const resizing = this.resizing(manifest.worldSize);
     const counters = resizedCounters(savedRank.optimizer, resizing);
-    const state = { counters, variables: variableStates(own, resizing) };
+    const state = { counters, variables: restoredStates(own, resizing) };
     await this.source.steps.restoreState(this.source.stateOf(state, own, resizing));
     return savedRank;
   }

@@ -9,6 +9,7 @@ import { sourcesOf, tensorStatesOf } from './optimizer-state';
 import { areTexts, describe } from '../core/replicas';
 import { type FitPosition, isFitPosition } from './fit-position';
 import { restoreVariable, sourceOf } from './tensor-source';
+import { stateOf } from '../core/resized-state';
 import { tensorsUnder } from '../core/saved-tensor';
 import type { tf } from './tfjs';
 import type { Training } from './trained';
@@ -135,15 +136,9 @@ export async function takeWelcome({ header, arrays }: Welcome, { variables, opti
   const tensors = new Map(header.tensors.map((tensor, i) => [tensor.name, { ...tensor, bytes: arrays[i]! }]));
   const weights = tensorsUnder(tensors, 'weight');
   for (const variable of variables) restoreVariable(variable, weights.get(variable.name)!);
-  const momenta = tensorsUnder(tensors, 'sharedMomentum');
-  const kept = tensorsUnder(tensors, 'shared');
   const trained = header.trained.map(({ name, shape }) => {
     const elementCount = shape.reduce((product, size) => product * size, 1);
-    const common = momenta.get(name);
-    const momentum = new Float32Array(common?.bytes.buffer ?? new ArrayBuffer(4 * elementCount));
-    const shared = new Float32Array(kept.get(name)?.bytes.buffer ?? new ArrayBuffer(0));
-    const residual = new Float32Array(elementCount);
-    return { name, shape, momentum, residual, shared, isMomentumShared: common !== undefined };
+    return stateOf({ name, shape }, tensors, () => new Float32Array(elementCount));
   });
   const { round, ...others } = header.counters;
   const counters = round === undefined ? others : { ...others, round: { steps: round.steps } }; // others tell the rest
