@@ -71,7 +71,7 @@ export class GradientDecoder {
   private next = 0;
 
   /**
-   * @param memory That of the kernels.
+   * @param memory The memory of the kernels.
    * @param workspace {@link workspaceBytes}, 16-byte aligned, for this decoder alone.
    */
   constructor(
@@ -148,7 +148,7 @@ export class GradientCodec {
   private readonly levels: Pointer;
 
   /**
-   * @param memory That of the kernels.
+   * @param memory The memory of the kernels.
    * @param workspace {@link workspaceBytes}, 16-byte aligned. It holds nothing between calls.
    */
   constructor(

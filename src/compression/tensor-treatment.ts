@@ -14,7 +14,7 @@ export interface SharedState {
 
 /** A tensor, and what a treatment needs to work on it. */
 export interface TensorPlace extends TensorState {
-  /** Its number among all tensors of the model. */
+  /** The number of the tensor among all of the model. */
   readonly number: number;
   /** Whether the compression's rules send it whole at any density. */
   readonly isWhole: boolean;
@@ -29,7 +29,7 @@ export interface TensorPlace extends TensorState {
 export interface CustomPlace extends SharedState {
   readonly compressor: Compressor;
   readonly shape: readonly number[];
-  /** That of the kernels. */
+  /** The memory of the kernels. */
   readonly memory: KernelMemory;
 }
 

@@ -149,7 +149,7 @@ export function float32Of(bits: number): number {
 enum ValueCode {
   /** Distances from the smallest magnitude, with the sign as the lowest bit, in Rice code. 5 bits: the parameter. */
   Rising,
-  /** The same, from the largest downwards. */
+  /** Distances from the largest magnitude, downwards, written as in Rising. */
   Falling,
   /** Like Rising, each in as many bits as the widest. 6 bits: how many. */
   Fixed,

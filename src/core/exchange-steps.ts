@@ -97,7 +97,7 @@ export interface StepParts<T extends ExchangedTensors, G> {
 
 /** The hashes of the data of all ranks, which should be the same on each. */
 export interface DataHashes {
-  /** Those since the last comparison. */
+  /** The hashes of this rank since the last comparison. */
   take(): string[];
   /** @param all What {@link take} gave on each rank. */
   compare(all: readonly (readonly string[])[]): void;
@@ -109,7 +109,7 @@ export interface DataHashes {
  * after some the weights are compared. A subclass says what is trained.
  *
  * @template V What is trained.
- * @template T The same in the memories of an exchange.
+ * @template T The trained tensors in the memories of an exchange.
  * @template G The gradients of a step, as the program gives them.
  */
 export abstract class ExchangeSteps<V extends TrainedTensor, T extends ExchangedTensors<V>, G> {
@@ -127,13 +127,13 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
   epoch: number | undefined;
   /** How many ranks have taken the last exchange: a number on which all agree, also if the ring has just changed. */
   ranksInStep: number;
-  /** What the links of a ring cost: that of the last exchange, or of a training that is resumed. */
+  /** What the links of a ring cost: the ring of the last exchange, or of a training that is resumed. */
   links: LinkCost | undefined;
   /** The generation of the ring of the last exchange. */
   private lastGeneration: number | undefined;
   /** The learning rate of the last exchange that is over. */
   lastRate: number | undefined;
-  /** That of the last one that has begun. */
+  /** The learning rate of the last exchange that has begun. */
   private loadedRate: number | undefined;
   /** How many of the steps that wait for an exchange were taken before a resume. */
   resumedSteps = 0;
@@ -210,7 +210,7 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
   /**
    * The ranks compare what they train, before the first step. Then their exchange is open.
    *
-   * @param names Those of the variables that the first step trains.
+   * @param names The names of the variables that the first step trains.
    * @throws GradringError `ERR_MODEL_MISMATCH`, `ERR_REPLICAS_DIVERGED`; `ERR_INVALID_ARGUMENT` if there are none.
    */
   *begin(names: readonly string[]): Work<void> {

@@ -52,7 +52,7 @@ export function compareHashes<V extends { readonly name: string }>(
 /**
  * Which variables differ between the ranks: numbers. They can be averaged.
  *
- * @param hashes Those of the variables of this rank.
+ * @param hashes The hashes of this rank's variables.
  * @param types Which types can be averaged.
  * @throws GradringError `ERR_MODEL_MISMATCH` if names, types, shapes or order differ; `ERR_INVALID_ARGUMENT` if a
  *   variable of another type differs.

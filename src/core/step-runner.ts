@@ -50,7 +50,7 @@ export class StepRunner<V extends TrainedTensor, T extends ExchangedTensors<V>, 
   /**
    * A step.
    *
-   * @param names Those of the variables that are trained. Called before the first step.
+   * @param names Gives the names of the variables that are trained. Called before the first step.
    * @returns Whether an update was applied.
    */
   *take(gradients: G, names: () => readonly string[]): Work<boolean> {

@@ -19,7 +19,7 @@ export interface StepCounters {
   /** How many steps the training has taken, skipped ones included. */
   readonly steps: number;
   readonly iterations: number;
-  /** That of the last step. */
+  /** The density of the last step. */
   readonly density: number;
   /** What its links cost. Undefined if that was not measured. */
   readonly links?: LinkCost | undefined;

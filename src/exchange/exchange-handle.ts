@@ -42,11 +42,7 @@ interface ExchangeLine {
  * An exchange as the main thread sees it: the gradients of one model and their state, in memories of their own, as many
  * arenas as needed. The main thread uses them between steps, the comm thread during a step.
  *
- * A rank needs 12 bytes a parameter, 8 for each entry that the largest density of the schedule sends (with a sparse
- * warm-up 2 bytes a parameter), and in each arena half a byte of scratch for each parameter of its largest variable.
- * 300 M parameters in twelve variables are one arena of 4.22 GB (3.62 GB without a warm-up), a billion in forty are
- * four arenas of 14.07 GB together (three, 12.06 GB). One variable may have up to 296 M parameters (343 M). `node
- * scripts/large-model.js --plan` prints these figures.
+ * docs/architecture.md#memory says how large they are.
  */
 export class ExchangeHandle {
   /** Empty when it is closed. */

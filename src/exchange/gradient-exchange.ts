@@ -221,7 +221,7 @@ export class GradientExchange {
    * Accumulates the gradients, unless this step has done so in a ring before, and selects what is sent. Returns the
    * number of a tensor whose gradient, or accumulated gradient, is not finite.
    *
-   * @param known Its number, if the gradient is not. Then nothing is accumulated.
+   * @param known The number of a tensor whose gradient is not finite, if there is one. Then nothing is accumulated.
    * @param isZero Whether gradients and state are zero, because another rank of the host has added them to its own.
    */
   private async select(

@@ -130,7 +130,7 @@ async function takeValidation(
 /** Batches of a training. */
 type Batches = tf.data.Dataset<tf.TensorContainer>;
 
-/** That of `model.fit`, if none is given. */
+/** The batch size of `model.fit`, if none is given. */
 const BATCH_SIZE = 32;
 
 /**

@@ -76,7 +76,7 @@ export class TfjsOptimizer implements UpdateRule<ExchangedVariables> {
     });
   }
 
-  /** Its state, if it has one of its own. {@link disposeInner} frees the tensors that are copies. */
+  /** The state of the optimizer, if it keeps one. {@link disposeInner} frees the tensors that are copies. */
   async capture(): Promise<InnerState> {
     if (this.takenOver !== undefined) return { weights: [], fields: [] };
     try {

@@ -43,7 +43,7 @@ export interface RoutedStep {
   readonly clock: StepClock;
   /** The number of the step in its training. */
   readonly number: number;
-  /** The same on all ranks. */
+  /** Prices are the same on all ranks. */
   readonly prices: Prices;
   /** Whether a payload says how many entries each tensor has: ranks may differ. */
   readonly sendsCounts: boolean;
@@ -139,7 +139,7 @@ export class StepClock implements Listener {
 
 /** An arena with what works on it. */
 export interface Arena extends ArenaPlan {
-  /** Its number. */
+  /** The number of the arena. */
   readonly index: number;
   /** For the collectives over its memory. */
   readonly context: CollectiveContext;

@@ -21,8 +21,8 @@ export const maxPoolGrad: ComposedKernel<tf.MaxPoolGradAttrs> = {
 };
 
 /**
- * The same in three dimensions. The kernel of the CPU backend is wrong, too, for windows whose height is not their
- * width: it writes positions with the one and reads them with the other.
+ * {@link maxPoolGrad} in three dimensions. The kernel of the CPU backend is wrong, too, for windows whose height is not
+ * their width: it writes positions with the one and reads them with the other.
  */
 export const maxPool3DGrad: ComposedKernel<tf.MaxPool3DGradAttrs> = {
   name: tf.MaxPool3DGrad,

@@ -15,7 +15,7 @@ export const oneChannelBackpropInput: ComposedKernel<tf.Conv2DBackpropInputAttrs
   },
 };
 
-/** The same in three dimensions. */
+/** {@link oneChannelBackpropInput} in three dimensions. */
 export const oneChannelBackpropInput3D: ComposedKernel<tf.Conv3DBackpropInputV2Attrs> = {
   name: tf.Conv3DBackpropInputV2,
   compute(inputs, _, stock) {
