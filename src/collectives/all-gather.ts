@@ -49,7 +49,7 @@ export async function allGatherBodies(call: CollectiveCall, own: Uint8Array): Pr
   return (await allGatherLists(call, [own])).map(([body]) => body!);
 }
 
-/** All-gather of several bodies from each rank, equally many, a frame each. Returns them by rank, with this rank's own. */
+/** All-gather of several bodies from each rank, equally many, a frame each. Returns them as {@link allGatherBodies}. */
 export async function allGatherLists(call: CollectiveCall, own: readonly Uint8Array[]): Promise<Uint8Array[][]> {
   const bodies = Array.from({ length: call.worldSize }, (_, rank) => (rank === call.rank ? [...own] : []));
   await allGatherParts(

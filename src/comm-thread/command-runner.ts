@@ -182,8 +182,8 @@ export class CommandRunner {
 }
 
 /**
- * The collectives whose frames take the links. The others move dense arrays, which are bulk. An optimizer step takes the
- * links, unless it turns out to be dense; see {@link GradientExchange}.
+ * The collectives whose frames take the links. The others move dense arrays, which are bulk. An optimizer step takes
+ * the links, unless it turns out to be dense; see {@link GradientExchange}.
  */
 const BY_LINKS: readonly Operation[] = [Operation.Barrier, Operation.SparseAllReduce, Operation.Exchange];
 

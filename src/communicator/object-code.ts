@@ -47,7 +47,8 @@ const aligned = (bytes: number) => Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
  * arrays, each from a multiple of 8 on.
  *
  * @param call The user's call, for errors.
- * @throws GradringError `ERR_INVALID_ARGUMENT`, naming the first part that would not come back as it is.
+ * @throws GradringError `ERR_INVALID_ARGUMENT`, naming the first part that would not come back as it is; for more than
+ *   4 GiB.
  */
 export function encodeObject(value: unknown, call: string): Uint8Array {
   const arrays: (HeldArray & { readonly array: TypedArray })[] = [];

@@ -214,8 +214,8 @@ export class Units {
   private *complete<T>(unit: Unit<T>): Work<T> {
     for (;;) {
       try {
-        // Before the first unit, other ranks may have been in an earlier ring, which this process does not know, and then
-        // compare in this one. Their reports must not be taken for a collective of the unit.
+        // Before the first unit, other ranks may have been in an earlier ring, which this process does not know, and
+        // then compare in this one. Their reports must not be taken for a collective of the unit.
         const taken = this.hasCompared ? undefined : this.compare(unit);
         return taken === undefined ? this.finish(unit, yield* unit.run()) : (taken.result as T);
       } catch (error) {

@@ -149,8 +149,8 @@ export interface CodecKernels {
   quantize(values: Pointer, count: number, quantization: Quantization, symbols: Pointer): SymbolRange;
 
   /**
-   * Writes the symbols of a block of values (see ValueCode in ../compression/value-format.ts), at least one, in the code
-   * that takes the fewest bits. The symbols are overwritten.
+   * Writes the symbols of a block of values (see ValueCode in ../compression/value-format.ts), at least one, in the
+   * code that takes the fewest bits. The symbols are overwritten.
    *
    * @param range The range of the symbols.
    * @param magnitudeBits The most bits of a symbol, without the sign.

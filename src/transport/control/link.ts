@@ -50,8 +50,8 @@ const PART_OVERHEAD_BYTES = 1024;
 const LINGER_MS = 400;
 
 /**
- * How long after its linger time a socket may still exist, on a busy machine. It takes this long only if the process has
- * no descriptor left.
+ * How long after its linger time a socket may still exist, on a busy machine. It takes this long only if the process
+ * has no descriptor left.
  */
 const LATE_MS = 2_000;
 
