@@ -1,8 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { DataHeader } from '../wire/frame';
-import type { Landing } from './data/landing';
-import type { Medium, Side } from './ring-place';
-import type { DataFrame, DataPath } from './transport';
 
 /**
  * What a link that was idle lets through at once, as the time that it takes. The network lab has the same. It makes up
@@ -23,7 +19,8 @@ const CLOCK: PacerClock = {
 
 /**
  * The sending half of a network card of a given rate, as a token bucket: a virtual clock says when the card has sent
- * all that it was given. A frame may be late by as much as the timers are. Over a longer time the rate is exact.
+ * all that it was given. A frame may be late by as much as the timers are. Over a longer time the rate is exact. In a
+ * ring every rank receives as much as its neighbours send, so only sending is paced: of all paths, to both sides.
  */
 export class Pacer {
   private readonly bytesPerMs: number;
@@ -57,37 +54,5 @@ export class Pacer {
   /** From now on nothing waits any more. */
   stop(): void {
     this.stopping.abort();
-  }
-}
-
-/**
- * A path to the neighbours as over a slower network: it hands each frame over when the last byte would have arrived.
- * All paths of a rank share its {@link Pacer}, in both directions of the ring. In a ring every rank receives as much as
- * its neighbours send, so only sending is paced.
- */
-export class PacedPath implements DataPath {
-  constructor(
-    private readonly path: DataPath,
-    private readonly pacer: Pacer,
-    /** The length of a frame. */
-    private readonly bytesOf: (header: DataHeader, bodyBytes: number) => number,
-  ) {}
-
-  get media(): readonly Medium[] {
-    return this.path.media;
-  }
-
-  async send(side: Side, header: DataHeader, body: Uint8Array): Promise<void> {
-    await this.pacer.send(this.bytesOf(header, body.length));
-    await this.path.send(side, header, body);
-  }
-
-  async forward(side: Side, frame: DataFrame): Promise<void> {
-    await this.pacer.send(frame.headerBytes.length + frame.bytes);
-    await this.path.forward(side, frame);
-  }
-
-  receive(side: Side, sequence: number, landing?: Landing): Promise<DataFrame> {
-    return this.path.receive(side, sequence, landing);
   }
 }

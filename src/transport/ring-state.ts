@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deserializeError, GradringError, type SerializedError, serializeError } from '../errors';
 import type { Observer } from '../observer';
-import { type DataHeader, decodeHeader, encodeHeader, FrameKind, type Header, protocolError } from '../wire/frame';
+import { decodeHeader, encodeHeader, FrameKind, type Header, protocolError } from '../wire/frame';
 import { FailureAgreement } from './control/failure-agreement';
 import { Farewell } from './control/farewell';
 import type { Link } from './control/link';
 import type { AssembledFrame } from './data/frame-assembly';
 import { deferred } from './deferred';
+import type { Pacer } from './pacing';
 import { stateOfProcess } from './process-state';
 import { leftBefore, neighbourOf, opposite, peerLost, type RingPlace, type Side } from './ring-place';
 import { type DataFrame, frameArguments } from './transport';
@@ -40,6 +41,8 @@ export class RingState {
     readonly ends: Readonly<Record<Side, Link>>,
     private readonly onEnd: (error: GradringError) => void,
     readonly observer: Observer,
+    /** Limits what this rank sends. Undefined: nothing does. */
+    readonly pacer: Pacer | undefined,
   ) {
     this.agreement = new FailureAgreement({
       rank: place.rank,
@@ -70,15 +73,17 @@ export class RingState {
     return encodeHeader(this.place, header);
   }
 
-  /** Encodes the header of a frame, and counts the frame as sent. */
-  encodeCounted(header: DataHeader, bodyBytes: number): Uint8Array {
-    const bytes = this.encode(header);
-    this.observer.count('bytesSent', bytes.length + bodyBytes);
-    return bytes;
-  }
-
-  countForwarded({ headerBytes, bytes }: DataFrame): void {
-    this.observer.count('bytesSent', headerBytes.length + bytes);
+  /**
+   * To be awaited before a frame is sent: for the pace of the links, if they have one. Counts the frame as sent.
+   *
+   * @param bytes The length of the frame.
+   * @throws what the ring has failed with, if it has. It fails if the neighbour on that side has left.
+   */
+  async admit(side: Side, bytes: number): Promise<void> {
+    if (this.pacer !== undefined) await this.pacer.send(bytes);
+    this.requireNeighbour(side);
+    if (this.failing !== undefined) throw await this.failing;
+    this.observer.count('bytesSent', bytes);
   }
 
   /** Decodes a frame that has arrived by the lane on that side, and counts it as received. */

@@ -12,7 +12,7 @@ import { LanePath } from './data/lane-path';
 import { TcpLane } from './data/tcp-lane';
 import { deferred } from './deferred';
 import type { LinkDelay } from './delay/link-delay';
-import { PacedPath, type Pacer } from './pacing';
+import type { Pacer } from './pacing';
 import { type HostRun, neighbourOf, type RingPlace, type Side, SIDES } from './ring-place';
 import { LAST_MESSAGES_MS, RingState } from './ring-state';
 import type { DataPath, Transport } from './transport';
@@ -34,8 +34,6 @@ export class RingTransport implements Transport {
   readonly hostRuns: readonly HostRun[];
   readonly ranksHere: number;
   readonly paceNs: number;
-  readonly links: DataPath;
-  private bulkPath: DataPath | undefined;
   readonly messenger: Mailbox;
   private readonly linkPath: LinkPath;
   private lanePath: LanePath | undefined;
@@ -64,15 +62,18 @@ export class RingTransport implements Transport {
     this.hostRuns = place.hostRuns;
     this.ranksHere = place.ranksHere;
     this.paceNs = slowness.pacer?.byteNs ?? 0;
-    this.state = new RingState(place, ends, error => this.end(error), observer);
+    this.state = new RingState(place, ends, error => this.end(error), observer, slowness.pacer);
     this.linkPath = new LinkPath(this.state);
-    this.links = this.paced(this.linkPath);
-    this.messenger = new Mailbox(this.state, slowness.pacer);
+    this.messenger = new Mailbox(this.state);
     this.rollCall = new RollCall(place, (side, status) => this.state.tell(side, status));
   }
 
+  get links(): DataPath {
+    return this.linkPath;
+  }
+
   get bulk(): DataPath {
-    return this.bulkPath ?? this.links;
+    return this.lanePath ?? this.linkPath;
   }
 
   get failure(): GradringError | undefined {
@@ -122,7 +123,6 @@ export class RingTransport implements Transport {
     const { left, right } = this.lanes;
     if (!areOpen || left === undefined || right === undefined) return this.closeLanes();
     this.lanePath = new LanePath({ left, right }, this.state, this.linkPath);
-    this.bulkPath = this.paced(this.lanePath);
     if (this.failure !== undefined) this.lanePath.fail(this.failure);
   }
 
@@ -175,12 +175,6 @@ export class RingTransport implements Transport {
 
   private closeLanes(): void {
     for (const side of SIDES) this.lanes[side]?.close();
-  }
-
-  private paced(path: DataPath): DataPath {
-    const { pacer } = this.slowness;
-    if (pacer === undefined) return path;
-    return new PacedPath(path, pacer, (header, bodyBytes) => this.state.encode(header).length + bodyBytes);
   }
 
   /** The ranks have agreed on what all of them raise. */

@@ -5,6 +5,7 @@ import type { LinkPath } from '../../src/transport/control/link-path';
 import type { RingPlace, Side } from '../../src/transport/ring-place';
 import type { RingState } from '../../src/transport/ring-state';
 import type { DataFrame } from '../../src/transport/transport';
+import type { DataHeader } from '../../src/wire/frame';
 import { attach, dataFrame, landingOf, ScriptedLane, turns } from '../support/lanes';
 import { FRAME } from '../support/transports';
 
@@ -25,11 +26,8 @@ function pathOf() {
   const ring: Partial<RingState> = {
     place: { hasCore: false } as RingPlace,
     failing: undefined,
-    encodeCounted: ({ sequence }, bytes) => {
-      told.push(`sent ${bytes}`);
-      return encode(sequence);
-    },
-    countForwarded: ({ bytes }) => void told.push(`sent on ${bytes}`),
+    encode: message => encode((message as DataHeader).sequence),
+    admit: async (side, bytes) => void told.push(`sends ${bytes} to the ${side}`),
     acceptFromLane: (side, assembled) => {
       told.push(`came from the ${side}`);
       const sequence = Number(String(assembled.headerBytes));
@@ -65,14 +63,14 @@ test('frames go and come on the side that is told, and are counted', async () =>
   await path.send('right', header(2), Buffer.from('two'));
   expect(String((await others.left.receive()).body)).toBe('one');
   expect(String((await others.right.receive()).body)).toBe('two');
-  expect(told.splice(0)).toEqual(['needs the left', 'sent 3', 'needs the right', 'sent 3']);
+  expect(told.splice(0)).toEqual(['sends 4 to the left', 'sends 4 to the right']);
   await others.left.send(encode(3), Buffer.from('three'));
   const received = await path.receive('left', 3);
   expect([received.header.sequence, String(received.body)]).toEqual([3, 'three']);
   await path.forward('right', received);
   const forwarded = await others.right.receive();
   expect([String(forwarded.headerBytes), String(forwarded.body)]).toEqual(['3', 'three']);
-  expect(told).toEqual(['came from the left', 'needs the right', 'sent on 5']);
+  expect(told).toEqual(['came from the left', 'sends 6 to the right']);
 });
 
 test('a neighbour is needed if what is waited for is not there', async () => {

@@ -78,13 +78,15 @@ export class LinkPath implements DataPath {
 
   /** Sends a copy, because ZeroMQ may read the memory at any later time. */
   async send(side: Side, header: DataHeader, body: Uint8Array): Promise<void> {
-    await this.deliver(side, [this.ring.encodeCounted(header, body.length), copyOf(body)]);
+    const headerBytes = this.ring.encode(header);
+    await this.ring.admit(side, headerBytes.length + body.length);
+    await this.deliver(side, [headerBytes, copyOf(body)]);
   }
 
   /** Sends a received body without a copy, because nothing writes to it. */
-  async forward(side: Side, frame: DataFrame): Promise<void> {
-    this.ring.countForwarded(frame);
-    await this.deliver(side, [frame.headerBytes, frame.body]);
+  async forward(side: Side, { headerBytes, body, bytes }: DataFrame): Promise<void> {
+    await this.ring.admit(side, headerBytes.length + bytes);
+    await this.deliver(side, [headerBytes, body]);
   }
 
   async receive(side: Side): Promise<DataFrame> {
@@ -123,9 +125,6 @@ export class LinkPath implements DataPath {
   }
 
   private async deliver(side: Side, parts: Uint8Array[]): Promise<void> {
-    this.ring.requireNeighbour(side);
-    const { failing } = this.ring;
-    if (failing !== undefined) throw await failing;
     try {
       await this.ring.ends[side].send(parts);
     } catch {

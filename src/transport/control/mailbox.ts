@@ -2,7 +2,6 @@ import { GradringError } from '../../errors';
 import { copyBytes, copyOf, releaseMemory } from '../../memory/buffers';
 import { FrameKind, type MailHeader, MailStep, protocolError } from '../../wire/frame';
 import { deferred, type Deferred } from '../deferred';
-import type { Pacer } from '../pacing';
 import { leftBefore, neighbourOf, opposite, rankLost, type Side } from '../ring-place';
 import type { RingState } from '../ring-state';
 import type { MailedArray, Messenger } from '../transport';
@@ -165,10 +164,7 @@ export class Mailbox implements Messenger {
   /** The frames to each side leave one after the other. */
   private readonly lastSent: Record<Side, Promise<void>> = { left: Promise.resolve(), right: Promise.resolve() };
 
-  constructor(
-    private readonly ring: RingState,
-    private readonly pacer: Pacer | undefined,
-  ) {}
+  constructor(private readonly ring: RingState) {}
 
   send(to: number, tag: number, array: MailedArray): Promise<void> {
     return this.senderTo(to, tag).send(array);
@@ -264,7 +260,7 @@ export class Mailbox implements Messenger {
     const { ring } = this;
     const sent = this.lastSent[side].then(async () => {
       const bytes = headerBytes.length + body.length;
-      if (!ring.failed && !ring.departed.has(side)) await this.pacer?.send(bytes);
+      if (!ring.failed && !ring.departed.has(side)) await ring.pacer?.send(bytes);
       if (ring.failing !== undefined) throw await ring.failing;
       if (ring.departed.has(side)) return this.answer(side, header);
       ring.observer.count('bytesSent', bytes);

@@ -40,14 +40,14 @@ export class LanePath implements DataPath {
   }
 
   async send(side: Side, header: DataHeader, body: Uint8Array): Promise<void> {
-    await this.requireRing(side);
-    await this.lanes[side].send(this.ring.encodeCounted(header, body.length), body);
+    const headerBytes = this.ring.encode(header);
+    await this.ring.admit(side, headerBytes.length + body.length);
+    await this.lanes[side].send(headerBytes, body);
   }
 
-  async forward(side: Side, frame: DataFrame): Promise<void> {
-    await this.requireRing(side);
-    this.ring.countForwarded(frame);
-    await this.lanes[side].send(frame.headerBytes, frame.body);
+  async forward(side: Side, { headerBytes, body, bytes }: DataFrame): Promise<void> {
+    await this.ring.admit(side, headerBytes.length + bytes);
+    await this.lanes[side].send(headerBytes, body);
   }
 
   async receive(side: Side, sequence: number, landing?: Landing): Promise<DataFrame> {
@@ -78,13 +78,6 @@ export class LanePath implements DataPath {
     if (!this.lanes[side].waitsForFrame || frame.header.sequence > this.awaited[side]!) return false;
     this.lanes[side].deliver(frame);
     return true;
-  }
-
-  /** @throws what the ring has failed with, if it has. It fails if the neighbour on that side has left. */
-  private async requireRing(side: Side): Promise<void> {
-    this.ring.requireNeighbour(side);
-    const { failing } = this.ring;
-    if (failing !== undefined) throw await failing;
   }
 
   fail(error: GradringError): void {
