@@ -1,10 +1,5 @@
 /** What a delay must be, for error messages. */
-const A_DELAY = 'a time such as 50ms or 0.5ms (0.1ms to 200ms)';
-
-/** What a delay must be, if the text is not one. */
-export function linkDelayFault(text: string): string | undefined {
-  return msOf(text) === undefined ? A_DELAY : undefined;
-}
+export const A_DELAY = 'a time such as 50ms or 0.5ms (0.1ms to 200ms)';
 
 /**
  * The ms of a delay such as `50ms`, 0.1ms to 200ms. Undefined if it is not one. Ranks agree on a failure, and open

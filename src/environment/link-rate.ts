@@ -3,11 +3,6 @@ export const A_RATE = 'a rate such as 10mbit, 1gbit or 2.5gbit (100kbit to 100gb
 
 const RATE_UNITS: Readonly<Record<string, number>> = { kbit: 1e3, mbit: 1e6, gbit: 1e9 };
 
-/** What a rate must be, if the text is not one. */
-export function linkRateFault(text: string): string | undefined {
-  return bitsPerSecondOf(text) === undefined ? A_RATE : undefined;
-}
-
 /** The bits a second of a rate such as `100mbit` or `2.5gbit`, 100kbit to 100gbit. Undefined if it is not one. */
 export function bitsPerSecondOf(rate: string): number | undefined {
   const [, number, unit] = /^(\d+(?:\.\d+)?)([kmg]bit)$/.exec(rate) ?? [];

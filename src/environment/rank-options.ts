@@ -2,11 +2,11 @@ import path from 'node:path';
 import { GradringError, invalidArgument } from '../errors';
 import { LONGEST_DELAY_MS } from '../waking-time';
 import { printable } from '../printable';
-import { linkDelayFault } from './link-delay';
-import { linkRateFault } from './link-rate';
+import { A_DELAY, msOf } from './link-delay';
+import { A_RATE, bitsPerSecondOf } from './link-rate';
 import { NETWORK_FAULTS } from './network';
-import { stopAfterFault } from './stop';
-import { threadsFault } from './threads';
+import { stopAfterMs } from './stop';
+import { MOST_THREADS } from './threads';
 
 /** How the ranks of one host are connected; see {@link RankOptions.transport}. */
 export type TransportName = 'auto' | 'tcp' | 'ipc';
@@ -120,18 +120,23 @@ interface Row<Value> {
   readonly agreed?: string;
 }
 
-const milliseconds = (least: number) => ({
+const whole = (least: number, most: number, what = 'a whole number') => ({
   read: Number,
   faultOf: (value: number) =>
-    Number.isInteger(value) && value >= least && value <= LONGEST_DELAY_MS
-      ? undefined
-      : `a whole number of milliseconds from ${least} to ${LONGEST_DELAY_MS}`,
+    Number.isInteger(value) && value >= least && value <= most ? undefined : `${what} from ${least} to ${most}`,
 });
+
+const milliseconds = (least: number) => whole(least, LONGEST_DELAY_MS, 'a whole number of milliseconds');
 
 const oneOf = <Name extends string>(names: readonly Name[]) => ({
   byDefault: names[0]!,
   read: (text: string) => text as Name,
   faultOf: (value: Name) => (names.includes(value) ? undefined : `one of ${names.join(', ')}`),
+});
+
+/** @param parse Gives undefined for a text that is not what the words say. */
+const parsedBy = (parse: (text: string) => unknown, words: string) => ({
+  faultOf: (text: string) => (parse(text) === undefined ? words : undefined),
 });
 
 /** In the order of the reference pages. */
@@ -182,7 +187,7 @@ export const RANK_OPTIONS = {
   },
   stopAfter: {
     variable: 'GRADRING_STOP_AFTER',
-    faultOf: stopAfterFault,
+    ...parsedBy(stopAfterMs, 'a time such as 90s, 55m or 11.5h'),
     isLaunched: true,
     meaning:
       'after this time since the start of a rank, such as `55m` or `11.5h`, all ranks [save and stop](../how-to/save-and-resume.md#when-it-is-told-to-stop)',
@@ -190,14 +195,13 @@ export const RANK_OPTIONS = {
   },
   threads: {
     variable: 'GRADRING_THREADS',
-    read: Number,
-    faultOf: threadsFault,
+    ...whole(1, MOST_THREADS),
     meaning: 'how many [threads](../architecture.md#threads) of a rank compress, encode and decode gradients',
     otherwise: 'its share of the cores, less the one that trains',
   },
   linkRate: {
     variable: 'GRADRING_LINK_RATE',
-    faultOf: linkRateFault,
+    ...parsedBy(bitsPerSecondOf, A_RATE),
     isLaunched: true,
     agreed: 'link rate',
     meaning:
@@ -206,7 +210,7 @@ export const RANK_OPTIONS = {
   },
   linkDelay: {
     variable: 'GRADRING_LINK_DELAY',
-    faultOf: linkDelayFault,
+    ...parsedBy(msOf, A_DELAY),
     isLaunched: true,
     agreed: 'link delay',
     meaning:
@@ -215,7 +219,7 @@ export const RANK_OPTIONS = {
   },
   linkJitter: {
     variable: 'GRADRING_LINK_JITTER',
-    faultOf: linkDelayFault,
+    ...parsedBy(msOf, A_DELAY),
     isLaunched: true,
     agreed: 'link jitter',
     meaning: 'the link delay varies by so much, such as `10ms`: less than the delay; the same on all ranks',

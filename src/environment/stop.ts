@@ -6,11 +6,6 @@ export const STOPPED_EXIT_CODE = 75;
 
 const UNIT_MS = { s: 1000, m: 60_000, h: 3_600_000 } as const;
 
-/** What a time to stop must be, if the text is not one. */
-export function stopAfterFault(text: string): string | undefined {
-  return stopAfterMs(text) === undefined ? 'a time such as 90s, 55m or 11.5h' : undefined;
-}
-
 /** The ms of a time such as `55m`. Undefined if it is not one. */
 export function stopAfterMs(text: string): number | undefined {
   const [, count, unit] = /^(\d+(?:\.\d+)?)([smh])$/.exec(text) ?? [];

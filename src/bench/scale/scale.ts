@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { freemem } from 'node:os';
 import type { Argv, CommandModule, Options } from 'yargs';
 import { parseCount, parseName, TEXT_OPTION, type Typed } from '../../command-line';
-import { linkDelayFault, msOf } from '../../environment/link-delay';
+import { A_DELAY, msOf } from '../../environment/link-delay';
 import { invalidArgument } from '../../errors';
 import { allOf } from '../../exchange/routes/route';
 import { requireOneLauncher } from '../../launcher/launcher-task';
@@ -188,9 +188,9 @@ function ringSizes(text: string, option: string): number[] {
 }
 
 function delayOf(text: string | undefined): number {
-  const fault = text === undefined ? undefined : linkDelayFault(text);
-  if (fault !== undefined) throw invalidArgument(`--link-delay is '${text}'; it must be ${fault}.`);
-  return text === undefined ? 0 : msOf(text)!;
+  const ms = text === undefined ? 0 : msOf(text);
+  if (ms !== undefined) return ms;
+  throw invalidArgument(`--link-delay is '${text}'; it must be ${A_DELAY}.`);
 }
 
 function gradientOf({ model, elements }: Words): Pick<Settings, 'gradient' | 'tensors'> {
