@@ -5,7 +5,7 @@ import { instantiateKernels } from '../kernels/wasm-kernels';
 import { JSON_OPTION, parseCount, parseName, parseNames, TEXT_OPTION, type Typed } from '../command-line';
 import { type CodecCase, type CodecSizes, measureCodec } from './codec-measurement';
 import { type Distribution, GradientSource } from './gradient-source';
-import { type ModelName, MODELS } from './models/models';
+import { MODEL_NAMES, type ModelName, MODELS } from './models/models';
 import { elementCountOf } from './models/tensor-shape';
 import { parseDensities, parseSeed } from './options';
 import { writeResults } from './results';
@@ -22,7 +22,6 @@ export interface CodecRow extends CodecSizes {
   readonly seed: number;
 }
 
-const MODEL_NAMES = Object.keys(MODELS) as ModelName[];
 /** Those in which each element has its own magnitude; the others are for corner cases of the selection. */
 const GRADIENT_DISTRIBUTIONS = ['normal', 'laplace'] as const satisfies Distribution[];
 

@@ -27,3 +27,4 @@ export const MODELS = {
 
 /** A name in {@link MODELS}. */
 export type ModelName = keyof typeof MODELS;
+export const MODEL_NAMES = Object.keys(MODELS) as ModelName[];

@@ -10,7 +10,7 @@ import {
   TEXT_OPTION,
   type Typed,
 } from '../../command-line';
-import { type ModelName, MODELS } from '../models/models';
+import { MODEL_NAMES, type ModelName, MODELS } from '../models/models';
 import { elementCountOf, type TensorShape } from '../models/tensor-shape';
 import type { OptimizerTimes } from './optimizer-measurement';
 import { measureInProcess, type OptimizerOrder } from './optimizer-process';
@@ -34,8 +34,6 @@ export interface OptimizerRow extends OptimizerTimes {
   /** wrapped ÷ step. */
   readonly shareOfStep?: number;
 }
-
-const MODEL_NAMES = Object.keys(MODELS) as ModelName[];
 
 const OPTIONS = {
   model: {

@@ -8,7 +8,7 @@ import { allOf } from '../../exchange/routes/route';
 import { requireOneLauncher } from '../../launcher/launcher-task';
 import { formatTable } from '../../table';
 import { bitsPerSecond } from '../collectives/netlab';
-import { type ModelName, MODELS } from '../models/models';
+import { MODEL_NAMES, type ModelName, MODELS } from '../models/models';
 import { parseDensity, requireWritable } from '../options';
 import { Progress } from '../progress';
 import { provenanceOf } from '../provenance';
@@ -29,7 +29,6 @@ import {
   secondsOf,
 } from './routes';
 
-const MODEL_NAMES = Object.keys(MODELS) as ModelName[];
 /** The largest ring that is measured unasked. */
 const MOST_MEASURED = 64;
 /** What the process of a rank takes. */

@@ -7,7 +7,7 @@ import { allOf } from '../../exchange/routes/route';
 import { formatTable } from '../../table';
 import { requireOneLauncher } from '../../launcher/launcher-task';
 import { bitsPerSecond, requireNetlab } from '../collectives/netlab';
-import { type ModelName, MODELS } from '../models/models';
+import { MODEL_NAMES, type ModelName, MODELS } from '../models/models';
 import { elementCountOf } from '../models/tensor-shape';
 import { parseDensity, requireWritable } from '../options';
 import { Progress } from '../progress';
@@ -22,7 +22,6 @@ import { exitCodeOf, Rings } from './rings';
 import { speedUpPage } from './speedup-page';
 import { loadOf, lowRankNumbers, type Subject } from './subject';
 
-const MODEL_NAMES = Object.keys(MODELS) as ModelName[];
 const MEASURED_BY_DEFAULT = '2,4,8,16';
 /** Rings have at most so many ranks: network labs do. */
 const MOST_RANKS = 250;
