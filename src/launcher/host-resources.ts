@@ -2,12 +2,6 @@ import { readdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { attempt } from '../attempt';
 
-/** Which devices a rank sees. */
-export interface GpuPlan {
-  /** 0: none, the ranks compute on the CPU. */
-  readonly gpusPerRank: number;
-}
-
 /** Where NVIDIA's driver lists the devices of this host, on Linux. */
 const DRIVER = '/proc/driver/nvidia/gpus';
 
@@ -16,9 +10,11 @@ const DRIVER = '/proc/driver/nvidia/gpus';
  * the first, so that ranks share devices. TensorFlow then takes a device's memory as it needs it, not all at once. Sets
  * nothing if there are no devices. If the user has set CUDA_VISIBLE_DEVICES, it has the devices to distribute; the
  * other variable stays as the user has set it.
+ *
+ * @param gpusPerRank 0: none, the ranks compute on the CPU.
  */
 export function gpuVariables(
-  { gpusPerRank }: GpuPlan,
+  gpusPerRank: number,
   localRank: number,
   env: NodeJS.ProcessEnv,
   devices: readonly string[] = visibleDevices(env),

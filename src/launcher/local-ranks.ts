@@ -35,7 +35,7 @@ export class LocalRanks implements RankStarter {
       ...inherited,
       ...allocatorVariables(inherited),
       ...threadVariables(plan.ranks, inherited),
-      ...gpuVariables(plan, localRank, inherited),
+      ...gpuVariables(plan.gpusPerRank, localRank, inherited),
       ...(told.runToken !== undefined && { GRADRING_RUN_TOKEN: told.runToken }),
       ...(socketFolder !== undefined && { GRADRING_SOCKET_FOLDER: socketFolder }),
       RANK: String(rank),
