@@ -1,6 +1,6 @@
 import type { algorithmFor } from '../../collectives/dense-ring';
 import type { Communicator, ElementType, Reduction } from '../../communicator/communicator';
-import type { Encryption, TransportName } from '../../environment/rank-options';
+import type { TransportName } from '../../environment/rank-options';
 import type { ConnectInput } from '../../rendezvous/connect-options';
 import type { RouteName } from '../../compression/compression-method';
 import type { StepTimes } from '../../exchange/messages';
@@ -61,19 +61,10 @@ export interface Case {
 export interface Plan {
   readonly collective: CollectiveName;
   readonly cases: readonly Case[];
-  readonly transport: TransportName;
-  /** Default: what the environment says. */
-  readonly encryption?: Encryption;
-  /** What slows the links down. Default: what the environment says. */
-  readonly linkRate?: string;
-  readonly linkDelay?: string;
+  /** How each rank connects. The environment says the rest. */
+  readonly links: Pick<ConnectInput, 'encryption' | 'linkRate' | 'linkDelay'> & { readonly transport: TransportName };
   /** Whether results are compared with the expected ones. */
   readonly check: boolean;
-}
-
-/** The options with which a rank connects. */
-export function linksOf({ transport, encryption, linkRate, linkDelay }: Plan): ConnectInput {
-  return { transport, ...(encryption && { encryption }), linkRate, linkDelay };
 }
 
 /** What a sparse all-reduce reports beside its time. */

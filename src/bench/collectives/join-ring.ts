@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { Communicator } from '../../communicator/communicator';
 import { signalExitCode } from '../../launcher/signals';
-import { type CollectiveBenchmark, linksOf, type Plan } from './collective-benchmark';
+import type { CollectiveBenchmark, Plan } from './collective-benchmark';
 import { runRank, type RunListener } from './run-rank';
 
 /** A rank that dies of a signal may be noticed before this process gets the same signal: by at most this time. */
@@ -14,7 +14,7 @@ class Interrupted extends Error {}
  * result of any rank was wrong; or 130 if rank 0 got SIGINT. The listener then has all rows that were measured.
  */
 export async function joinRing(benchmark: CollectiveBenchmark, plan: Plan, listener: RunListener): Promise<number> {
-  const communicator = await Communicator.connect(linksOf(plan));
+  const communicator = await Communicator.connect(plan.links);
   if (communicator.rank !== 0) {
     const { wrong } = await runRank(communicator, benchmark, plan, listener);
     await communicator.close();

@@ -36,12 +36,12 @@ export function planOf(benchmark: CollectiveBenchmark, words: Words, ranks: numb
   const cases = counts.flatMap(elements =>
     sparse.map((of): Case => ({ elements, type, op, root, ...repetitions(elements), ...(of && { sparse: of }) })),
   );
-  const transport = parseName(words.transport!, 'transport', TRANSPORTS);
   const { encryption } = words;
-  return {
-    ...{ collective: benchmark.name, cases, transport, check: !words['no-check'] },
+  const links = {
+    transport: parseName(words.transport!, 'transport', TRANSPORTS),
     ...(encryption !== undefined && { encryption: parseName(encryption, 'encryption', ENCRYPTIONS) }),
   };
+  return { collective: benchmark.name, cases, links, check: !words['no-check'] };
 }
 
 function rootOf(text: string | undefined, ranks: number): number {

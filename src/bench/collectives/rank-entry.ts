@@ -4,13 +4,13 @@
  */
 import { Communicator } from '../../communicator/communicator';
 import { GradringError } from '../../errors';
-import { linksOf, type Plan } from './collective-benchmark';
+import type { Plan } from './collective-benchmark';
 import { collectiveNamed } from './collectives';
 import { runRank } from './run-rank';
 import type { RankEvent } from './start-ranks';
 
 async function main(plan: Plan): Promise<void> {
-  const communicator = await Communicator.connect(linksOf(plan));
+  const communicator = await Communicator.connect(plan.links);
   const tell = (event: RankEvent): void => void process.stdout.write(`${JSON.stringify(event)}\n`);
   await runRank(communicator, collectiveNamed(plan.collective), plan, {
     row: row => tell({ row }),

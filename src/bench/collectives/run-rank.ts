@@ -28,7 +28,7 @@ const PROGRESS_MS = 200;
 export async function runRank(
   communicator: Communicator,
   benchmark: CollectiveBenchmark,
-  { cases, check, transport }: Plan,
+  { cases, check, links: { transport } }: Plan,
   listener: RunListener,
 ): Promise<{ readonly wrong: number }> {
   const isFirst = communicator.rank === 0;

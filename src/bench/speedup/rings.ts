@@ -28,7 +28,7 @@ export interface RingRun {
   /** The rate of the links in a network lab, in the format of tc. Undefined for TCP on the loopback interface. */
   readonly rate?: string;
   /** What slows the links down outside of a lab, as the options of a rank say it. */
-  readonly links?: Pick<Plan, 'linkRate' | 'linkDelay'>;
+  readonly links?: Pick<Plan['links'], 'linkRate' | 'linkDelay'>;
   readonly collective: Plan['collective'];
   readonly cases: readonly Case[];
 }
@@ -45,7 +45,8 @@ export class Rings {
   async run({ ranks, rate, links, collective, cases }: RingRun): Promise<CollectiveRow[]> {
     const rows: CollectiveRow[] = [];
     const stderr = this.progress.stderr();
-    const plan: Plan = { collective, cases, transport: 'tcp', encryption: this.encryption, check: false, ...links };
+    const own = { transport: 'tcp', encryption: this.encryption, ...links } as const;
+    const plan: Plan = { collective, cases, links: own, check: false };
     const listener = { row: (row: CollectiveRow) => void rows.push(row), progress: () => {} };
     const exitCode = await startRanks(plan, { ranks, netlabRate: rate, stderr }, listener);
     if (exitCode !== 0) throw new RingEnded(exitCode);

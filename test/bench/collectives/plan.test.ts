@@ -1,6 +1,6 @@
 import { parseSize, sizesBetween, sizeText } from '../../../src/bench/collectives/byte-sizes';
 import { collectiveNamed } from '../../../src/bench/collectives/collectives';
-import { type CollectiveName, linksOf } from '../../../src/bench/collectives/collective-benchmark';
+import type { CollectiveName } from '../../../src/bench/collectives/collective-benchmark';
 import type { Words } from '../../../src/bench/collectives/options';
 import { planOf } from '../../../src/bench/collectives/plan';
 import { bitsPerSecond } from '../../../src/bench/collectives/netlab';
@@ -88,7 +88,7 @@ test('a broadcast ends at rank 0 unless another root is named', () => {
 });
 
 test('the encryption of links is in the plan, or else left to the environment', () => {
-  const linksOfPlan = (words: Partial<Words>) => linksOf(plan('all-reduce', words));
+  const linksOfPlan = (words: Partial<Words>) => plan('all-reduce', words).links;
   expect(linksOfPlan({ transport: 'tcp', encryption: 'off' })).toEqual({ transport: 'tcp', encryption: 'off' });
   expect(linksOfPlan({})).toEqual({ transport: 'auto' });
 });
