@@ -6,7 +6,7 @@ import { requireWritable } from '../bench/options';
 import { parseCount, parseName, NUMBER_OPTION, TEXT_OPTION, type Typed } from '../command-line';
 import { GradringError, invalidArgument } from '../errors';
 import { requireOneLauncher } from '../launcher/launcher-task';
-import { formatTable } from '../table';
+import { type Column, formatTable } from '../table';
 import {
   declarationOf,
   LIMITS,
@@ -20,11 +20,18 @@ import {
 import { studyPage } from './page';
 import { programHash } from './program';
 import { readResults } from './read-results';
-import { type StudyResults, thisMachine, type WorkloadResults } from './results';
+import {
+  type ControlResult,
+  type MethodResults,
+  type StudyResults,
+  thisMachine,
+  type WorkloadResults,
+} from './results';
 import { runTrainings } from './run-trainings';
 import { summarise } from './summarise';
 import { type LoggedTraining, TrainingLog, trainingOf } from './training-log';
 import { keyOf, type PlannedTraining, stateOf, type StudySize, type StudyState } from './trainings';
+import { ratioText, wordsOf } from './words';
 
 const DEFAULT_FILE = 'study.json';
 const QUICK_FILE = 'study-quick.json';
@@ -200,35 +207,25 @@ function report(training: LoggedTraining, { tuned, paired, total }: StudyState):
 
 /** What a workload showed, for a terminal. */
 function tableOf(workload: WorkloadResults, { declared }: StudyResults): string[] {
-  const { score, worse, kind } = declared.margins[workload.name]!;
-  const isPercent = score !== 'perplexity';
-  const scoreText = (value: number | null) =>
-    value === null ? 'diverged' : isPercent ? `${(100 * value).toFixed(2)} %` : value.toFixed(2);
-  const unit = kind === 'relative' ? '%' : 'points';
-  const points = (value: number | null) => (value === null ? '…' : (100 * value).toFixed(2));
-  const rows = [...workload.methods, ...workload.ablation].map(method => {
-    const { differenceFromDense: difference, verdict } = method;
-    return {
-      method: method.name,
-      score: scoreText(method.mean),
-      difference:
-        difference === null
-          ? ''
-          : `${points(difference.mean)} (${points(difference.low)} … ${points(difference.high)}) ${unit}`,
-      ratio: method.ratio === null ? '' : `${method.ratio.toFixed(1)}×`,
-      verdict: verdict ?? '',
-    };
-  });
-  const column = (heading: keyof (typeof rows)[number]) => ({
-    heading,
-    value: (row: (typeof rows)[number]) => row[heading],
-  });
+  const margin = declared.margins[workload.name]!;
+  const words = wordsOf(margin, declared.baseline);
+  const columns: Column<MethodResults>[] = [
+    { heading: 'Method', value: row => row.name },
+    { heading: words.score, value: row => (row.mean === null ? 'diverged' : words.scoreText(row.mean)) },
+    {
+      heading: 'Difference',
+      value: ({ differenceFromDense: difference }) =>
+        difference === null ? undefined : words.differenceWords(difference),
+    },
+    { heading: 'Verdict', value: row => row.verdict ?? undefined },
+    { heading: 'Ratio', value: row => ratioText(row.ratio) },
+  ];
   const { sameMethod, mustFail } = workload.controls;
-  const control = (words: string, result: typeof sameMethod) =>
-    result === null ? [] : [`${words} (${result.method}): ${result.held ? 'as it must be' : 'NOT as it must be'}`];
+  const control = (what: string, result: ControlResult | null) =>
+    result === null ? [] : [`${what} (${result.method}): ${result.held ? 'as it must be' : 'NOT as it must be'}`];
   return [
-    `${workload.name}: ${score}; margin ${100 * worse} ${unit}; ${workload.data}`,
-    ...formatTable([column('method'), column('score'), column('difference'), column('ratio'), column('verdict')], rows),
+    `${workload.name}: ${margin.score} ${words.margin}; ${workload.data}`,
+    ...formatTable(columns, [...workload.methods, ...workload.ablation]),
     ...control('Control, the same method twice', sameMethod),
     ...control('Control, a method that must fail', mustFail),
   ];
