@@ -7,33 +7,25 @@ import { runRank, type RunListener } from './run-rank';
 /** A rank that dies of a signal may be noticed before this process gets the same signal: by at most this time. */
 const SIGNAL_MS = 200;
 
-class Interrupted extends Error {}
-
 /**
  * Runs this process as one rank of the ring that the environment describes. Resolves with the exit code: 0; 1 if a
  * result of any rank was wrong; or 130 if rank 0 got SIGINT. The listener then has all rows that were measured.
  */
 export async function joinRing(benchmark: CollectiveBenchmark, plan: Plan, listener: RunListener): Promise<number> {
   const communicator = await Communicator.connect(plan.links);
-  if (communicator.rank !== 0) {
-    const { wrong } = await runRank(communicator, benchmark, plan, listener);
-    await communicator.close();
-    return wrong > 0 ? 1 : 0;
-  }
+  const isFirst = communicator.rank === 0;
   let interrupted = false;
   const interrupt = (): void => void (interrupted = true);
-  process.on('SIGINT', interrupt);
+  if (isFirst) process.on('SIGINT', interrupt);
+  const proceed = (): void => {
+    if (interrupted) throw new Error('SIGINT');
+  };
   try {
-    const { wrong } = await runRank(communicator, benchmark, plan, {
-      ...listener,
-      continue: () => {
-        if (interrupted) throw new Interrupted();
-      },
-    });
+    const { wrong } = await runRank(communicator, benchmark, plan, { ...listener, continue: proceed });
     await communicator.close();
     return wrong > 0 ? 1 : 0;
   } catch (error) {
-    await setTimeout(SIGNAL_MS);
+    if (isFirst) await setTimeout(SIGNAL_MS);
     if (!interrupted) throw error;
     return signalExitCode('SIGINT');
   } finally {
