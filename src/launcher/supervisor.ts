@@ -109,15 +109,15 @@ export class Supervisor {
    */
   async run(policy: RunPolicy): Promise<RunEnd> {
     this.policy = policy;
-    const handlers = FORWARDED_SIGNALS.map(signal => [signal, () => this.receive(signal)] as const);
-    for (const [signal, handler] of handlers) process.on(signal, handler);
+    const receive = (signal: NodeJS.Signals): void => this.receive(signal as ForwardedSignal);
+    for (const signal of FORWARDED_SIGNALS) process.on(signal, receive);
     const forget = onStopSignal(() => this.stop());
     try {
       do await this.runOnce();
       while (this.startsAgain && this.interruptedBy === undefined);
     } finally {
       // If no rank runs, signals concern this process again, even if the last output is not yet taken.
-      for (const [signal, handler] of handlers) process.off(signal, handler);
+      for (const signal of FORWARDED_SIGNALS) process.off(signal, receive);
       forget();
     }
     await Promise.all(this.relays);

@@ -45,14 +45,11 @@ export async function runInNetlab({ ranks, rate, command, stdout, stderr }: Netl
   const args = [NETLAB, 'with', String(ranks), '--rate', rate, '--no-prefix', '--', ...command];
   const child = spawnGuarded(args, { env: process.env });
   let interruptedBy: NodeJS.Signals | undefined;
-  const handlers = FORWARDED_SIGNALS.map(signal => {
-    const forward = (): void => {
-      interruptedBy ??= signal;
-      if (child.pid !== undefined) signalProcess(child.pid, signal);
-    };
-    return [signal, forward] as const;
-  });
-  for (const [signal, forward] of handlers) process.on(signal, forward);
+  const forward = (signal: NodeJS.Signals): void => {
+    interruptedBy ??= signal;
+    if (child.pid !== undefined) signalProcess(child.pid, signal);
+  };
+  for (const signal of FORWARDED_SIGNALS) process.on(signal, forward);
   child.stdout?.pipe(stdout, { end: false });
   child.stderr?.pipe(stderr, { end: false });
   try {
@@ -65,6 +62,6 @@ export async function runInNetlab({ ranks, rate, command, stdout, stderr }: Netl
       );
     });
   } finally {
-    for (const [signal, forward] of handlers) process.off(signal, forward);
+    for (const signal of FORWARDED_SIGNALS) process.off(signal, forward);
   }
 }
