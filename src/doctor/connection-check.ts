@@ -43,7 +43,7 @@ export async function checkConnection(name: string, masterPort: number, own: Own
     return [finding('Master port', 'problem', words, details)];
   }
   const master = finding('Master port', 'ok', `${where}: open`, details);
-  const samples = await Samples.open(own);
+  const samples = await openSamples(own);
   const line = new Line(connect({ host, port: masterPort }));
   try {
     line.send({ gradring: 'doctor', ports: samples.ports });
@@ -79,7 +79,7 @@ export async function answerCheck(own: OwnPorts, onListening: () => void): Promi
   let samples: Samples | undefined;
   let line: Line | undefined;
   try {
-    samples = await Samples.open(own);
+    samples = await openSamples(own);
     onListening();
     const asker = await firstAsker(server);
     line = asker.line;
@@ -151,37 +151,35 @@ function finding(what: string, verdict: Finding['verdict'], words: string, detai
   return { what, verdict, words, details };
 }
 
-/** Ports at which this host listens during the check: of the range the first, one in the middle and the last. */
-class Samples {
-  private constructor(private readonly servers: readonly Server[]) {}
+/** Ports at which this host listens during a check. */
+interface Samples {
+  readonly ports: number[];
+  close(): void;
+}
 
-  /** @throws GradringError `ERR_ADDRESS_IN_USE` if none is free. */
-  static async open({ range, address }: OwnPorts): Promise<Samples> {
-    const servers: Server[] = [];
-    const open = async (port: number) => {
-      const server = createServer(socket => socket.destroy());
-      await listenAt(server, port, address);
-      servers.push(server);
-    };
-    if (range === undefined) for (let i = 0; i < 2; i += 1) await open(0);
-    else {
-      const { first, last } = range;
-      const middle = Math.floor((first + last) / 2);
-      const errors: unknown[] = [];
-      for (const from of [last, middle, first])
-        await listenInRange({ first: from, last }, open).catch(error => errors.push(error));
-      if (servers.length === 0) throw errors.at(-1);
-    }
-    return new Samples(servers);
+/**
+ * Listens at the first port of the range, one in the middle and the last.
+ *
+ * @throws GradringError `ERR_ADDRESS_IN_USE` if none is free.
+ */
+async function openSamples({ range, address }: OwnPorts): Promise<Samples> {
+  const servers: Server[] = [];
+  const open = async (port: number) => {
+    const server = createServer(socket => socket.destroy());
+    await listenAt(server, port, address);
+    servers.push(server);
+  };
+  if (range === undefined) for (let i = 0; i < 2; i += 1) await open(0);
+  else {
+    const { first, last } = range;
+    const middle = Math.floor((first + last) / 2);
+    const errors: unknown[] = [];
+    for (const from of [last, middle, first])
+      await listenInRange({ first: from, last }, open).catch(error => errors.push(error));
+    if (servers.length === 0) throw errors.at(-1);
   }
-
-  get ports(): number[] {
-    return this.servers.map(server => (server.address() as AddressInfo).port).sort((a, b) => a - b);
-  }
-
-  close(): void {
-    for (const server of this.servers) server.close();
-  }
+  const ports = servers.map(server => (server.address() as AddressInfo).port).sort((a, b) => a - b);
+  return { ports, close: () => servers.forEach(server => server.close()) };
 }
 
 /** Messages of the two sides: one JSON object a line. */
