@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
+import { listed } from '../counted';
 import { MAX_PORT, type PortRange } from '../environment/network';
 import { GradringError } from '../errors';
 import { addressOf } from '../rendezvous/host-identity';
@@ -141,7 +142,7 @@ function findingsOf(
 ): Finding[] {
   return [...new Set(outcomes)].map(outcome => {
     const those = ports.filter((_, i) => outcomes[i] === outcome);
-    const words = `${way}, ${those.length === 1 ? 'port' : 'ports'} ${those.join(', ')}: ${describeOutcome(outcome, true)}`;
+    const words = `${way}, ${listed('port', those)}: ${describeOutcome(outcome, true)}`;
     const details = { host, ports: Object.fromEntries(those.map(port => [port, outcome])) };
     return finding(what, outcome === 'open' ? 'ok' : 'problem', words, details);
   });

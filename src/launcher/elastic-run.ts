@@ -1,3 +1,4 @@
+import { counted } from '../counted';
 import { agreedValues, readRankOption, readRankOptions } from '../environment/rank-options';
 import { untilFilesCanBeOpened } from '../open-files';
 import { Coordinator } from '../rendezvous/coordinator';
@@ -110,11 +111,11 @@ export class ElasticRun implements RunPolicy {
     if (left < min) {
       const why = left > 0 || !areAlike(losses) ? this.whyNoRestart() : 'all failed by themselves, and would again';
       this.say(
-        `${lost}; ${counted(left)} left, fewer than ${min}: ${why ?? `all are started again (${this.nextRestart()})`}`,
+        `${lost}; ${counted(left, 'rank')} left, fewer than ${min}: ${why ?? `all are started again (${this.nextRestart()})`}`,
       );
       return why === undefined ? 'start again' : 'fail';
     }
-    this.say(`${lost}; ${counted(left)} ${left === 1 ? 'continues' : 'continue'}`);
+    this.say(`${lost}; ${counted(left, 'rank')} ${left === 1 ? 'continues' : 'continue'}`);
     const unable = this.states.in('unable');
     for (const { rank } of losses) {
       if (unable.includes(rank)) this.tellUnable(rank);
@@ -188,7 +189,8 @@ export class ElasticRun implements RunPolicy {
     const isFirst = !this.states.hasRing;
     this.members = members;
     this.states.admit(members);
-    if (!isFirst) this.say(`generation ${generation} has formed: ${counted(members.length)}, ${members.join(', ')}`);
+    if (!isFirst)
+      this.say(`generation ${generation} has formed: ${counted(members.length, 'rank')}, ${members.join(', ')}`);
     this.loseVanished();
   }
 
@@ -222,8 +224,4 @@ function areAlike(losses: readonly RankOutcome[]): boolean {
 
 function describe({ rank, pid, host, signal, exitCode }: RankOutcome): string {
   return `rank ${rank} (pid ${pid}${host === undefined ? '' : ` on ${host}`}) was lost (${signal ?? `exit code ${exitCode}`})`;
-}
-
-function counted(ranks: number): string {
-  return `${ranks} ${ranks === 1 ? 'rank' : 'ranks'}`;
 }

@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { counted } from '../counted';
 import { OWN_FOLDER } from '../own-file';
 import { plainLine } from '../printable';
 
@@ -234,10 +235,6 @@ function leftOut(frames: readonly string[], shown: number): string[] {
   return shown > 0
     ? [`    (${counted(count, 'more frame')} left out)`]
     : [`    (${counted(count, 'frame')} left out: none is in a file of yours)`];
-}
-
-function counted(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
 function isOwnFrame(frame: string): boolean {

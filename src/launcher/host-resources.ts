@@ -1,6 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { attempt } from '../attempt';
+import { counted } from '../counted';
 
 /** Where NVIDIA's driver lists the devices of this host, on Linux. */
 const DRIVER = '/proc/driver/nvidia/gpus';
@@ -92,6 +93,5 @@ const MOST_PER_CORE = 4;
 /** A warning, if a host has far fewer cores than ranks. */
 export function crowdWarning(ranks: number, host = 'this host', cores = availableParallelism()): string | undefined {
   if (ranks <= MOST_PER_CORE * cores) return undefined;
-  const has = cores === 1 ? 'core' : 'cores';
-  return `${ranks} ranks share the ${cores} ${has} of ${host}: they will be slow, and each needs memory for the whole model. As many ranks as cores are the fastest.`;
+  return `${ranks} ranks share the ${counted(cores, 'core')} of ${host}: they will be slow, and each needs memory for the whole model. As many ranks as cores are the fastest.`;
 }

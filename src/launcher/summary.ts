@@ -1,3 +1,4 @@
+import { listed } from '../counted';
 import { STOPPED_EXIT_CODE } from '../environment/stop';
 import type { LastWords } from './error-output';
 import type { RankOutcome } from './rank-process';
@@ -45,7 +46,7 @@ function howItFailed(
 function whatItLeft({ rank }: RankOutcome, reports: ReadonlyMap<number, RankReport>): string {
   const waiting = [...reports].filter(([, { isWaiting }]) => isWaiting).map(([each]) => each).sort((a, b) => a - b); // prettier-ignore
   if (waiting.length === 0) return ', before the others were done';
-  const wait = `${listed(waiting)} ${waiting.length === 1 ? 'waits' : 'wait'} for it`;
+  const wait = `${listed('rank', waiting)} ${waiting.length === 1 ? 'waits' : 'wait'} for it`;
   if (reports.get(rank)?.connects) return `, but ${wait} in connect()`;
   return ` without a call of connect(), but ${wait} there`;
 }
@@ -78,7 +79,7 @@ export function describeUnconnected({ outcomes, reports }: Told, worldSize: numb
   const isRing = [...reports.values()].some(({ rings }) => rings > 0);
   if (worldSize === 1 || without.length === 0 || (without.length < outcomes.length && !isRing)) return [];
   const all = outcomes.length === worldSize ? 'no rank has' : 'no rank of this host has';
-  const some = `${listed(without)} ${without.length === 1 ? 'has' : 'have'} not`;
+  const some = `${listed('rank', without)} ${without.length === 1 ? 'has' : 'have'} not`;
   const which = without.length === outcomes.length ? all : some;
   return [
     `gradring: ${which} called connect(): without it each process works alone. A script that trains one model on all ranks calls connect() of gradring, and wraps its optimizer with ring.wrap.`,
@@ -87,8 +88,4 @@ export function describeUnconnected({ outcomes, reports }: Told, worldSize: numb
 
 function describeOutcome({ rank, exitCode, signal, connectionLost }: RankOutcome): string {
   return `rank ${rank} ${connectionLost ? 'lost' : (signal ?? `exit ${exitCode}`)}`;
-}
-
-function listed(ranks: readonly number[]): string {
-  return `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranks.join(', ')}`;
 }

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { listed } from '../counted';
 import { disagreement } from '../environment/rank-options';
 import type { ErrorCode } from '../errors';
 import { ifOutOfFiles } from '../open-files';
@@ -258,7 +259,7 @@ export class Coordinator {
   private reportMissing(seconds: number): void {
     const { missing } = this;
     const more = missing.length > NAMED ? ` and ${missing.length - NAMED} more` : '';
-    const ranks = `${listed(missing.slice(0, NAMED)).toLowerCase()}${more} ${missing.length === 1 ? 'has' : 'have'}`;
+    const ranks = `${listed('rank', missing.slice(0, NAMED))}${more} ${missing.length === 1 ? 'has' : 'have'}`;
     this.options.stallReport!.say(`gradring: after ${seconds} s ${ranks} not ${this.stepInWords}.${this.outOfFiles}`);
   }
 
@@ -277,7 +278,7 @@ export class Coordinator {
     const { formation, missing } = this;
     if (formation.isEmpty) return; // no member waits any more
     if (formation.isConnecting) {
-      const words = `${listed(missing)} came to the rendezvous but did not connect to the neighbours within ${waitedMs} ms: is a firewall between the hosts? 'npx gradring doctor --connect' tells which port is blocked.${this.outOfFiles}`;
+      const words = `${listed('Rank', missing)} came to the rendezvous but did not connect to the neighbours within ${waitedMs} ms: is a firewall between the hosts? 'npx gradring doctor --connect' tells which port is blocked.${this.outOfFiles}`;
       return this.end('ERR_RENDEZVOUS_TIMEOUT', words);
     }
     const refusals = missing.flatMap(member => this.refusals.get(member) ?? []);
@@ -308,8 +309,4 @@ function allMembers({ worldSize }: CoordinatorOptions): Set<number> {
 
 function ascending(members: Iterable<number>): number[] {
   return [...members].sort((a, b) => a - b);
-}
-
-function listed(members: readonly number[]): string {
-  return `${members.length === 1 ? 'Rank' : 'Ranks'} ${members.join(', ')}`;
 }

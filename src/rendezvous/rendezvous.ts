@@ -1,3 +1,4 @@
+import { listed } from '../counted';
 import { isLoopback, requireLoopback } from '../environment/network';
 import { GradringError, serializeError } from '../errors';
 import { isKey } from '../transport/control/curve';
@@ -115,11 +116,10 @@ export function staticPolicy(worldSize: number, timeoutMs: number, needsToken: b
     waitMs: step => (step === 'connect' ? timeoutMs : Math.max(0, deadline - wakingNow())),
     onFormed: () => undefined,
     onAbsent: (members, refusals) => {
-      const ranks = `${members.length === 1 ? 'rank' : 'ranks'} ${members.join(', ')}`;
       const token = needsToken ? ', with the run token of rank 0' : '';
       const hint = refusals.length > 0 ? '' : ` Do they run, and call connect()${token}?`;
       const reasons = refusals.slice(0, 8).map(words => ` Refused: ${words}`);
-      return `Of ${worldSize} ranks, ${ranks} did not come to the rendezvous within ${timeoutMs} ms.${hint}${reasons.join('')}`;
+      return `Of ${worldSize} ranks, ${listed('rank', members)} did not come to the rendezvous within ${timeoutMs} ms.${hint}${reasons.join('')}`;
     },
   };
 }
