@@ -21,11 +21,7 @@ export async function writeResults<Row>(
 ): Promise<void> {
   const progress = new Progress();
   const rows: Row[] = [];
-  const leave = (error: NodeJS.ErrnoException): void => {
-    if (error.code !== 'EPIPE') throw error;
-    process.exit();
-  };
-  process.stdout.on('error', leave);
+  const forget = endWithReader();
   try {
     for (const [index, measure] of measurements.entries()) {
       progress.show(`${index + 1}/${measurements.length}: ${describe(index)}`);
@@ -40,6 +36,16 @@ export async function writeResults<Row>(
     await setImmediate();
   } finally {
     progress.clear();
-    process.stdout.off('error', leave);
+    forget();
   }
+}
+
+/** From now on, this process ends when the reader of its output closes it (`| head`). Returns what undoes that. */
+export function endWithReader(): () => void {
+  const leave = (error: NodeJS.ErrnoException): void => {
+    if (error.code !== 'EPIPE') throw error;
+    process.exit();
+  };
+  process.stdout.on('error', leave);
+  return () => void process.stdout.off('error', leave);
 }

@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { Progress } from '../progress';
+import { endWithReader } from '../results';
 import { formatTable } from '../../table';
 import { sizeText } from './byte-sizes';
 import { chartPage } from './chart-page';
@@ -28,10 +29,7 @@ export class Report implements RunListener {
   private readonly progressLine = new Progress();
   private readonly timeLeft: TimeLeft;
   private readonly startedAt = new Date();
-  private readonly leave = (error: NodeJS.ErrnoException): void => {
-    if (error.code !== 'EPIPE') throw error;
-    process.exit();
-  };
+  private readonly forget = endWithReader();
 
   /** Standard error for the ranks. What they write does not mix with the progress line. */
   readonly stderr = this.progressLine.stderr();
@@ -41,7 +39,6 @@ export class Report implements RunListener {
     private readonly options: ReportOptions,
   ) {
     this.timeLeft = new TimeLeft(plan.cases);
-    process.stdout.on('error', this.leave);
   }
 
   /** Whether any result was wrong. */
@@ -76,7 +73,7 @@ export class Report implements RunListener {
     if (!json && this.rows.length > 0) process.stdout.write(`${this.tableLines().join('\n')}\n`);
     if (html !== undefined) writeFileSync(html, chartPage(this.rows, { command, startedAt: this.startedAt }));
     await new Promise<void>(resolve => process.stdout.write('', () => resolve()));
-    process.stdout.off('error', this.leave);
+    this.forget();
   }
 
   private tableLines(): string[] {
