@@ -11,7 +11,7 @@ export class Progress {
     if (this.output.isTTY) this.output.write(`\r\x1b[2K${text.slice(0, this.output.columns - 1)}`);
   }
 
-  /** A stream to standard error for the messages of others, which do not run into the line. */
+  /** A stream to standard error. It clears the line first, so that messages do not mix with it. */
   stderr(): Writable {
     return new Writable({
       write: (chunk: Buffer, _encoding, done) => {

@@ -13,7 +13,7 @@ const SCALE = 0.01;
  * Entries that a rank might send. All elements are equally likely. The values are those of a Laplace distribution above
  * the threshold that this many elements pass.
  *
- * @param count Less than elementCount. It takes long if it is close to it.
+ * @param count Less than elementCount. A count close to it takes long.
  */
 export function tailEntries(elementCount: number, count: number, random: Random): TailEntries {
   const chosen = new Uint8Array(elementCount);

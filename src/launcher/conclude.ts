@@ -9,11 +9,10 @@ import { endedWell, type RunEnd } from './supervisor';
 /** How a launch ended. */
 export interface LaunchResult {
   /**
-   * The exit code for the launcher's process: 0 if all ranks did their work and exited with 0; otherwise that of
-   * {@link rootCause}, or, if that rank exited with 0 or was ended by the launcher, of the first rank that failed, or
-   * 1; otherwise, after a signal, 128 + its number. As in a shell, a rank that died of a signal counts as 128 + its
-   * number. 75 if the ranks were told to stop, and have saved. For an elastic run: 0 if the ranks that were left
-   * reached their end.
+   * The exit code for the launcher's process. 0: all ranks did their work and exited with 0; in an elastic run, those
+   * that were left. After a failure it is that of {@link rootCause}; if that rank exited with 0 or was ended by the
+   * launcher, that of the first rank that failed, or else 1. After a signal it is 128 + its number, which is also what
+   * a rank counts that died of one, as in a shell. 75: the ranks were told to stop, and have saved.
    */
   readonly exitCode: number;
   /**

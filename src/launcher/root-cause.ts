@@ -8,7 +8,7 @@ export interface RootCause {
   readonly outcome: RankOutcome;
   /** The error of the first rank that failed, if it has told it. */
   readonly error: RankError | undefined;
-  /** Whether the rank still ran when another failed because of it, and ended only then. */
+  /** Whether this rank still ran when the first one failed because of it. */
   readonly stillRan: boolean;
   /** The rank that the error names, if this launcher has not started it. */
   readonly elsewhere: number | undefined;

@@ -256,7 +256,7 @@ export class Supervisor {
   private settle(): void {
     const losses = this.unsettled.splice(0);
     const verdict = this.interruptedBy === undefined ? this.policy.decide(losses) : 'go on';
-    // If a rank is killed, others then exit with errors, but not the other way round.
+    // A rank that was killed is the cause: the others then exit with errors, but their exits kill no rank.
     if (verdict === 'fail') this.failure = losses.find(({ signal }) => signal !== null) ?? losses[0];
     this.startsAgain = verdict === 'start again';
     if (verdict !== 'go on' && this.children.size > 0) {

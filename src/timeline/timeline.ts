@@ -20,7 +20,7 @@ const FLUSH_INTERVAL_MS = 1_000;
  * so lines never mix.
  *
  * Recording never fails. If the file cannot be written any more, the rank reports it once on stderr and stops
- * recording. A crash loses what is in the buffer; the normal end of a process does not.
+ * recording. A crash loses what is in the buffer. A normal end writes it.
  */
 export class Timeline implements Listener {
   readonly kinds = [...SPAN_KINDS, 'collective'] as const;

@@ -46,7 +46,6 @@ export function processNumber(rank: number): number {
   return THREAD_NAMES.length * rank + 1;
 }
 
-/** See {@link processNumber}. */
 export function threadNumber(rank: number, thread: ThreadName): number {
   return processNumber(rank) + THREAD_NAMES.indexOf(thread);
 }

@@ -1,3 +1,8 @@
+/**
+ * An input is the part of an element plus the part of a rank: a whole number less than 228, which every type holds
+ * exactly. So do their sums over up to 73,000 ranks. With 16 bits inputs are less than 6, and sums are exact over up to
+ * 50 ranks. Sums of integers wrap around. For a product an input is 1 or 2: one of four elements is 2 on a rank.
+ */
 import { floatsToBits, HALF_TYPES, type HalfType } from '../../collectives/half-floats';
 import type { ElementType, NumericArray, Reduction } from '../../communicator/communicator';
 
@@ -15,12 +20,6 @@ export function asOf({ type }: Kind): { readonly as?: HalfType } {
 function isHalf(type: ElementType): type is HalfType {
   return (HALF_TYPES as readonly ElementType[]).includes(type);
 }
-
-/**
- * An input is the part of an element plus the part of a rank: a whole number less than 228, which every type holds
- * exactly. So do their sums over up to 73,000 ranks. With 16 bits inputs are less than 6, and sums are exact over up to
- * 50 ranks. Sums of integers wrap around. For a product an input is 1 or 2: one of four elements is 2 on a rank.
- */
 
 /** 0 … 127, or 0 … 3, different for other elements and other iterations. */
 function partOfElement(element: number, iteration: number, { type }: Kind): number {

@@ -4,7 +4,7 @@ import { signalExitCode } from '../../launcher/signals';
 import type { CollectiveBenchmark, Plan } from './collective-benchmark';
 import { runRank, type RunListener } from './run-rank';
 
-/** A rank that dies of a signal may be noticed before this process gets the same signal: by at most this time. */
+/** The loss of a rank that dies of a signal may be noticed at most so long before this process gets the signal. */
 const SIGNAL_MS = 200;
 
 /**

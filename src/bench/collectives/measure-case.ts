@@ -50,7 +50,7 @@ export async function measureCase(
   const details: SparseDetails[] = [];
   let wrong = 0;
   let sent = 0;
-  // The ranks meet on the path of what is measured: a frame on the other one wakes other threads.
+  // The ranks meet by the path that the measured call takes (bulk or links). The other one would wake other threads.
   const nothing = new Uint8Array(1);
   const isBulk = !BY_LINKS.includes(benchmark.name);
   const meet = () => (isBulk ? void communicator.allReduceSync(nothing) : communicator.barrierSync());

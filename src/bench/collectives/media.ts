@@ -3,7 +3,6 @@ import type { Communicator, Media } from '../../communicator/communicator';
 /** What carries data to a neighbour. */
 export type Medium = Media['links'][number];
 
-/** All media, in words. */
 export const MEDIA: Readonly<Record<Medium, string>> = {
   'shared-memory': 'shared memory between ranks of one host, not encrypted',
   'unix-socket': 'unix sockets between ranks of one host, not encrypted',

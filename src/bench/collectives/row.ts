@@ -48,7 +48,6 @@ export interface CollectiveRow {
   readonly evenMs?: SparseSplit;
 }
 
-/** The columns of the table. */
 export const COLUMNS: readonly Column<CollectiveRow>[] = [
   { heading: 'size', value: ({ bytes }) => (bytes === 0 ? undefined : sizeText(bytes)), decimals: 0 },
   { heading: 'count', value: ({ bytes, elements }) => (bytes === 0 ? undefined : elements), decimals: 0 },

@@ -105,7 +105,6 @@ export function paperPoint(points: readonly PaperPoint[], { nodes, way, rate }: 
   return points.find(point => point.nodes === nodes && point.way === way && point.rate === rate);
 }
 
-/** The columns of the table. */
 export function columnsOf({
   model,
   stepMs,
@@ -126,7 +125,6 @@ export function columnsOf({
   ];
 }
 
-/** The columns of the predictions beside the measurements. */
 export const CHECK_COLUMNS: readonly Column<Check>[] = [
   { heading: 'rate', value: row => row.rate },
   { heading: 'way', value: row => WAYS[row.way] },
