@@ -113,6 +113,10 @@ export class Communicator {
   readonly units: Units;
   /** @internal Whether this rank was told to stop. */
   readonly stopRequest: StopRequest;
+  /** Whether the ring continues when ranks are lost (`gradring run --min` or `--max-restarts`). */
+  readonly isElastic: boolean;
+  /** @internal Observes this thread. Its metrics are those of the rank. */
+  readonly observer: Observer;
 
   /** For groups. Not in the options, because a communicator may be printed. */
   readonly #runToken: string | undefined;
@@ -126,6 +130,8 @@ export class Communicator {
   ) {
     this.#runToken = options.runToken;
     this.options = { ...options, runToken: undefined };
+    this.isElastic = options.elastic !== undefined;
+    this.observer = thread.observer;
     this.allocated = new AllocatedArrays(heap);
     this.requests = new CollectiveRequests(heap, this.allocated);
     const { stopAfter } = options;
@@ -217,11 +223,6 @@ export class Communicator {
     return { rank, worldSize };
   }
 
-  /** Whether the ring continues when ranks are lost (`gradring run --min` or `--max-restarts`). */
-  get isElastic(): boolean {
-    return this.options.elastic !== undefined;
-  }
-
   /** @internal The id of the run. Empty if it has none. */
   get runId(): string {
     return this.options.runId;
@@ -239,11 +240,6 @@ export class Communicator {
   get traffic(): TrafficCount {
     const { observer } = this;
     return { bytesSent: observer.read('bytesSent'), bytesReceived: observer.read('bytesReceived') };
-  }
-
-  /** @internal Observes this thread. Its metrics are those of the rank. */
-  get observer(): Observer {
-    return this.thread.observer;
   }
 
   /**
