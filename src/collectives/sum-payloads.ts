@@ -67,73 +67,22 @@ export function sumSection(
   const { workspaceBytes } = GradientDecoder;
   const atOnce = 1 + Math.floor(room.bytes / workspaceBytes);
   for (let first = 0; first < payloads.length; first += atOnce) {
-    const ranks = payloads.slice(first, first + atOnce).map(({ counts, streams }, i) => {
+    const decoders = payloads.slice(first, first + atOnce).map(({ streams }, i) => {
       const workspace = i === 0 ? undefined : room.start + (i - 1) * workspaceBytes;
-      const ofSection = blaming(first + i, () => streamsOfSection(streams, section));
-      return new RankEntries(first + i, kernels, counts, codec.decoderOf(ofSection, workspace));
+      return blaming(first + i, () => codec.decoderOf(streamsOfSection(streams, section), workspace));
     });
+    const inOrder = (run: (decoder: GradientDecoder, rank: number) => void) =>
+      decoders.forEach((decoder, i) => blaming(first + i, () => run(decoder, first + i)));
     for (let t = section.from; t < section.until; t++) {
       const { sum, elementCount } = tensors[t]!;
-      for (const rank of ranks) rank.startTensor(t, elementCount);
+      inOrder((decoder, rank) => decoder.startTensor({ elementCount, count: payloads[rank]!.counts[t]! }));
       for (let start = 0; start < elementCount; start += REGION_ELEMENTS) {
         const end = Math.min(elementCount, start + REGION_ELEMENTS);
         if (first === 0) kernels.clear(sum + 4 * start, end - start);
-        for (const rank of ranks) rank.addBelow(end, sum);
+        inOrder(decoder => decoder.addBelow(end, sum));
         if (first + atOnce >= payloads.length) onSummed?.(t, sum + 4 * start, end - start);
       }
     }
-    for (const rank of ranks) rank.finish();
-  }
-}
-
-/** Adds what a rank sent to the sums, little by little. Throws `ERR_PROTOCOL`, naming the rank, if it is bad. */
-export class RankEntries {
-  private whole = false;
-  /** The last decoded block: its number of entries, the next one to add, and how many were decoded before the block. */
-  private count = 0;
-  private next = 0;
-  private before = 0;
-
-  constructor(
-    private readonly rank: number,
-    private readonly kernels: Kernels,
-    private readonly counts: readonly number[],
-    private readonly decoder: GradientDecoder,
-  ) {}
-
-  /** Continues with the next tensor, which has that number. All entries of the one before must have been added. */
-  startTensor(tensor: number, elementCount: number): void {
-    const count = this.counts[tensor]!;
-    this.whole = count === elementCount;
-    this.count = this.next = this.before = 0;
-    blaming(this.rank, () => this.decoder.startTensor({ elementCount, count }));
-  }
-
-  /** Adds the entries below `end` that were not added yet. If all elements were sent, a block must end at `end`. */
-  addBelow(end: number, sum: Pointer): void {
-    const { indices, values } = this.decoder;
-    while (this.next < this.count || this.decodeBlock()) {
-      if (this.whole) {
-        if (this.before >= end) return;
-        this.kernels.reduce('sum', 'float32', sum + 4 * this.before, values, this.count);
-        this.next = this.count;
-      } else {
-        this.next = this.kernels.scatterAddBelow(sum, indices, values, this.next, this.count, end);
-        if (this.next < this.count) return;
-      }
-    }
-  }
-
-  /** Checks that nothing is left. */
-  finish(): void {
-    blaming(this.rank, () => this.decoder.finish());
-  }
-
-  /** Decodes the next block. Returns whether there was one. */
-  private decodeBlock(): boolean {
-    this.before += this.count;
-    this.next = 0;
-    this.count = blaming(this.rank, () => this.decoder.readBlock());
-    return this.count > 0;
+    inOrder(decoder => decoder.finish());
   }
 }

@@ -67,8 +67,13 @@ export class GradientDecoder {
   private readonly codes: RicePair;
   private tensor: CodedTensor = { elementCount: 0, count: 0 };
   private quantization: Quantization = { format: 'float32' };
+  /** How many entries of the tensor are to come, and the index from which they are. */
   private left = 0;
   private next = 0;
+  /** For {@link addBelow}: the entries of the last block, how many of them were added, and how many came before it. */
+  private inBlock = 0;
+  private added = 0;
+  private before = 0;
 
   /**
    * @param memory The memory of the kernels.
@@ -93,7 +98,7 @@ export class GradientDecoder {
   startTensor(tensor: CodedTensor): void {
     this.tensor = tensor;
     this.left = tensor.count;
-    this.next = 0;
+    this.next = this.inBlock = this.added = this.before = 0;
     if (tensor.count === 0) return;
     this.valueReader.startBlock();
     this.quantization = readQuantization(this.memory, this.format, this.levels, this.valueReader);
@@ -121,6 +126,35 @@ export class GradientDecoder {
     if (!whole) this.next = finishIndices(kernels, block, indices);
     this.left -= entries;
     return entries;
+  }
+
+  /**
+   * Reads on, and adds the entries below `end` that were not added yet. If all elements of the tensor are sent, a block
+   * must end at `end`.
+   *
+   * @param sum The tensor: elementCount float32, 16-byte aligned.
+   */
+  addBelow(end: number, sum: Pointer): void {
+    const { kernels, indices, values } = this;
+    const { elementCount, count } = this.tensor;
+    while (this.added < this.inBlock || this.takeBlock()) {
+      if (count === elementCount) {
+        if (this.before >= end) return;
+        kernels.reduce('sum', 'float32', sum + 4 * this.before, values, this.inBlock);
+        this.added = this.inBlock;
+      } else {
+        this.added = kernels.scatterAddBelow(sum, indices, values, this.added, this.inBlock, end);
+        if (this.added < this.inBlock) return;
+      }
+    }
+  }
+
+  /** Reads the next block for {@link addBelow}. Returns whether there was one. */
+  private takeBlock(): boolean {
+    this.before += this.inBlock;
+    this.added = 0;
+    this.inBlock = this.readBlock();
+    return this.inBlock > 0;
   }
 
   /** Checks that nothing is left in the streams, when all tensors of the section have been read. */

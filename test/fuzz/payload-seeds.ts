@@ -73,9 +73,9 @@ export function payloadSeeds(): PayloadSeed[] {
 function makeSeeds(): PayloadSeed[] {
   const memory = new WebAssembly.Memory({ initial: PAGES, maximum: 65_536, shared: true });
   const kernels = instantiateKernels(memory);
-  const random = new Random(1);
   const seeds: PayloadSeed[] = [];
   VALUE_FORMATS.forEach((name, format) => {
+    const random = new Random(2); // its own: the seeds of a format do not depend on those of others
     const codec = new GradientCodec(kernels, memory, name, 16);
     TABLES.forEach((tensors, table) => {
       const shapes = Math.max(Object.keys(PLACES).length, Object.keys(VALUES).length);
