@@ -100,8 +100,7 @@ test('if no port is left for a group, its ranks learn why, and the other groups 
 
 test('an elastic run has none, and no messages', async () => {
   const [first, second] = await connectRing(2);
-  for (const each of [first, second])
-    Object.assign((each as unknown as { options: object }).options, { elastic: 'member' });
+  for (const each of [first, second]) Object.assign(each!, { isElastic: true });
   const array = Float32Array.of(1);
   const calls = { group: () => first!.group(1), send: () => first!.send(array, 1), receive: () => first!.receive(1) };
   for (const [name, call] of Object.entries(calls)) {
