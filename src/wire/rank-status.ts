@@ -26,7 +26,7 @@ export interface RankStatus {
 const isSettings: Check<StepSettings> = (value): value is StepSettings =>
   isRecordOf(isNumber)(value) && Object.keys(value).every(name => SETTINGS.includes(name as keyof StepSettings));
 
-/** Whether the JSON of a status frame is one. */
+/** Whether a value is what a status frame has as JSON. */
 export const isRankStatus = isWith<RankStatus>({
   ...{ isCalling: isBoolean, sinceMs: isCount, step: isOptional(isCount), settings: isOptional(isSettings) },
   ...{ round: isBetween(0, 2 ** 32 - 1), asks: isOneOf(ASKS) },

@@ -1,17 +1,18 @@
 /** A helper of the comm thread, for one exchange: see {@link TensorThreads}. It never returns to its event loop. */
 import { receiveMessageOnPort, workerData } from 'node:worker_threads';
+import { sumSection } from '../../collectives/sum-payloads';
 import { methodOf } from '../../compression/compression-method';
 import { GradientCodec } from '../../compression/gradient-codec';
 import { serializeError } from '../../errors';
 import { instantiateKernels } from '../../kernels/wasm-kernels';
 import { ofPart, treatmentsOf } from '../routes/route';
 import {
-  averageSection,
   CONTROL,
   type HelperCommand,
   type HelperData,
   type HelperMessage,
   itemsOf,
+  meansIn,
   noteOutcome,
   takeItems,
   takeOutcome,
@@ -35,6 +36,7 @@ function carryOut({ work, arena: index, part, step, onlyApplied, payloads, first
   const arena = arenas[index]!;
   const tensors = ofPart(treatmentsOf(arena, step), part);
   const items = itemsOf(work, tensors);
+  const means = work === 'average' ? meansIn(arena, tensors, payloads.length, outcomes) : undefined;
   const run = (item: number): void => {
     const section = items[item]!;
     const { from, until } = section;
@@ -50,7 +52,7 @@ function carryOut({ work, arena: index, part, step, onlyApplied, payloads, first
         return tell({ item, coded }, [coded.indices.buffer, coded.values.buffer]);
       }
       case 'average':
-        return averageSection(arena, tensors, payloads, section, outcomes);
+        return sumSection(means!, payloads, section);
     }
   };
   takeItems(control, first, items.length, item => {

@@ -1,5 +1,6 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { requireRoomForThread } from '../../address-space';
+import { sumSection } from '../../collectives/sum-payloads';
 import {
   type GradientStreams,
   joinSections,
@@ -13,12 +14,12 @@ import type { ReceivedPayload } from '../../wire/gradient-payload';
 import type { ExchangePlan } from '../messages';
 import { type StepArena, sumOf } from '../routes/route';
 import {
-  averageSection,
   CONTROL,
   type HelperCommand,
   type HelperData,
   type HelperMessage,
   itemsOf,
+  meansIn,
   noteOutcome,
   takeItems,
   takeOutcome,
@@ -117,7 +118,8 @@ export class TensorThreads {
     const { outcomes } = this;
     for (const tensor of tensors) noteOutcome(outcomes, tensor, true);
     const place = { kernels: arena.context.kernels, codec, workspace, end: bytes };
-    const average = (section: Section) => averageSection(place, tensors, payloads, section, outcomes);
+    const means = meansIn(place, tensors, payloads.length, outcomes);
+    const average = (section: Section) => sumSection(means, payloads, section);
     const sections = itemsOf('average', tensors);
     if (this.helpers.length > 0 && sections.length > 1) {
       this.run('average', arena, average, { payloads: this.shared(payloads) });

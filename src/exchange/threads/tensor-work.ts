@@ -1,5 +1,5 @@
 import type { MessagePort } from 'node:worker_threads';
-import { sumSection } from '../../collectives/sum-payloads';
+import type { Sums } from '../../collectives/sum-payloads';
 import { GradientCodec } from '../../compression/gradient-codec';
 import { type Section, type SectionStreams, sectionsOf } from '../../compression/gradient-streams';
 import type { TensorTreatment, TreatmentStep } from '../../compression/tensor-treatment';
@@ -52,7 +52,10 @@ export interface HelperCommand {
 export type HelperMessage =
   { readonly item: number; readonly coded: SectionStreams } | { readonly error: SerializedError };
 
-/** The items of a work, the same on all threads: sections of the tensors, or tensors. One thread does an item. */
+/**
+ * The items of a work, the same on all threads. One thread does an item: a section of the tensors, or one tensor, which
+ * is a section by itself here.
+ */
 export function itemsOf(work: TensorWork, tensors: readonly TensorTreatment[]): Section[] {
   if (work === 'encode' || work === 'average') return sectionsOf(tensors);
   // The largest first, or all threads would wait for it at the end.
@@ -70,24 +73,22 @@ export interface ThreadPlace {
 }
 
 /**
- * Decodes the payloads of all ranks for a section of the tensors. The means take the place of the gradients. Notes the
- * tensors whose sum has overflowed.
+ * The sums over all ranks, in the place of the gradients. They become means region by region, while the cache has them.
+ * Notes the tensors whose sum has overflowed.
  */
-export function averageSection(
+export function meansIn(
   { kernels, codec, workspace, end }: ThreadPlace,
   tensors: readonly TensorTreatment[],
-  payloads: readonly ReceivedPayload[],
-  section: Section,
+  worldSize: number,
   outcomes: Float64Array,
-): void {
+): Sums {
   const start = workspace + GradientCodec.workspaceBytes;
   const sums = tensors.map(({ elementCount, gradient }) => ({ elementCount, sum: gradient }));
-  // Region by region, while the cache has them.
   const onSummed = (tensor: number, region: Pointer, count: number) => {
-    if (kernels.scale('float32', region, 1 / payloads.length, count)) return;
+    if (kernels.scale('float32', region, 1 / worldSize, count)) return;
     noteOutcome(outcomes, tensors[tensor]!, false);
   };
-  sumSection({ kernels, codec, tensors: sums, room: { start, bytes: end - start }, onSummed }, payloads, section);
+  return { kernels, codec, tensors: sums, room: { start, bytes: end - start }, onSummed };
 }
 
 /**

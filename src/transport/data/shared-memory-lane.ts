@@ -66,7 +66,7 @@ export class SharedMemoryLane extends Lane {
    * @param hasCore Whether there is a core for each rank of this host.
    */
   static create(path: string, hasCore = true): SharedMemoryLane | undefined {
-    return attempt(undo => {
+    return makeOrUndo(undo => {
       const file = openFile(path, 'wx+', undo);
       unlinkSync(path);
       if (writeSync(file, Buffer.alloc(SHARED_MEMORY_LANE_BYTES)) < SHARED_MEMORY_LANE_BYTES)
@@ -84,7 +84,7 @@ export class SharedMemoryLane extends Lane {
 
   /** Opens the file that the other end has made. Returns `undefined` if there is none. */
   static open(path: string, hasCore = true): SharedMemoryLane | undefined {
-    return attempt(undo => {
+    return makeOrUndo(undo => {
       const file = openFile(path, 'r+', undo);
       if (fstatSync(file).size !== SHARED_MEMORY_LANE_BYTES) throw new Error('It was made by something else.');
       const { first, second, words } = map(file, hasCore, undo);
@@ -153,7 +153,7 @@ export class SharedMemoryLane extends Lane {
   }
 }
 
-function attempt(make: (undo: Undo) => SharedMemoryLane): SharedMemoryLane | undefined {
+function makeOrUndo(make: (undo: Undo) => SharedMemoryLane): SharedMemoryLane | undefined {
   const undo: Undo = [];
   try {
     return make(undo);
