@@ -11,8 +11,8 @@ type Steps = ExchangeSteps<TrainedTensor, ExchangedTensors, never>;
  *
  * @param captured What the policy keeps of steps that wait for an exchange.
  */
-export function captureState(steps: Steps, iterations: number, captured: WaitingSteps | undefined): StepState {
-  const { step, statistics, epoch, resize, sentFraction, links, lastRate } = steps;
+export function captureState(steps: Steps, captured: WaitingSteps | undefined): StepState {
+  const { step, iterations, statistics, epoch, resize, sentFraction, links, lastRate } = steps;
   const { density } = statistics;
   const { className: optimizer, learningRate } = steps.inner;
   const counters = {
@@ -26,14 +26,15 @@ export function captureState(steps: Steps, iterations: number, captured: Waiting
 }
 
 /**
- * Takes back what {@link captureState} gave, on this or another rank, except the iterations and what waits for an
- * exchange. The arrays become those of the steps.
+ * Takes back what {@link captureState} gave, on this or another rank, except what waits for an exchange. The arrays
+ * become those of the steps.
  */
 export async function restoreState(steps: Steps, { counters, variables }: StepState): Promise<void> {
   requireSamePolicy(steps, counters);
   if (steps.outer.takenOver?.momentum) requireSharedMomenta(steps, variables);
   const { density, learningRate } = counters;
   steps.step = counters.steps;
+  steps.iterations = counters.iterations;
   steps.statistics = { ...steps.statistics, density };
   steps.epoch = counters.epoch;
   steps.links = counters.links;
@@ -47,6 +48,7 @@ export async function restoreState(steps: Steps, { counters, variables }: StepSt
   await steps.forgetWaiting();
   steps.restored = variables;
   steps.restoreVariables();
+  steps.notices.take();
 }
 
 /** u and v of every variable: views. None before the first step, unless state was restored. */

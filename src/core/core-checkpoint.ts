@@ -12,12 +12,11 @@ import {
 import { broadcastArrays, namedArraysOf } from './named-arrays';
 import { sourcesOfVariables, type StepState } from './step-state';
 import { hashOf } from './replicas';
-import { RingGradients } from './ring-gradients';
+import { type ArraySteps, RingGradients } from './ring-gradients';
 import { isPosition, type Position } from './saved-rank';
 import { typeOf } from './saved-tensor';
 import { inBrackets, sizeOf } from './shapes';
 import {
-  type CheckpointedSteps,
   type CheckpointedVariable,
   type CheckpointSource,
   TrainingCheckpoint,
@@ -137,12 +136,12 @@ class CheckpointedArrays implements CheckpointSource<StepState, Position> {
     private readonly source: TrainedArrays,
   ) {}
 
-  get steps(): CheckpointedSteps<StepState> {
-    return this.source.gradients.checkpointed;
+  get steps(): ArraySteps {
+    return this.source.gradients.steps;
   }
 
   variables(): CheckpointedVariable[] {
-    const shapes = new Map(this.source.gradients.tensors.map(({ name, shape }) => [name, shape]));
+    const shapes = new Map(this.source.gradients.steps.tensors.map(({ name, shape }) => [name, shape]));
     const arrays = namedArraysOf(this.source.arrays, 'ring.checkpoint');
     const missing = [...shapes.keys()].find(name => !arrays.some(array => array.name === name));
     if (missing !== undefined) {
@@ -167,7 +166,7 @@ class CheckpointedArrays implements CheckpointSource<StepState, Position> {
 
   fit(): TrainingFit<Position> {
     const advice = 'Arrays are matched by name.';
-    return { optimizer: this.source.gradients.checkpointed.className, isPosition, advice };
+    return { optimizer: this.steps.inner.className, isPosition, advice };
   }
 
   positionAt(epoch: number): Position {

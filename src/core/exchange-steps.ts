@@ -4,10 +4,10 @@ import type { Unit } from '../communicator/units';
 import type { Compression } from '../compression/dgc-options';
 import { GradringError, invalidArgument } from '../errors';
 import { isLinkCost, type LinkCost } from '../exchange/link-cost';
-import { type Ticket, waitFor, type Work } from '../work';
+import { asleep, awake, type Ticket, waitFor, type Work } from '../work';
 import { type Check, isBetween, isBoolean, isCount, isNumber, isOptional, isWith } from '../shape';
 import type { ExchangeResult, ExchangeStep } from '../exchange/messages';
-import type { ExchangePolicy, Load, TakenStep } from './exchange-policy';
+import type { ExchangePolicy, Load } from './exchange-policy';
 import type { ExchangedTensors, TrainedTensor } from './exchanged-tensors';
 import { checkSameOptions, type Greeting, isGreeting } from './first-step';
 import { sharesMomentum, type VariableState } from './step-state';
@@ -34,8 +34,8 @@ export interface StepStatistics {
   readonly density: number;
 }
 
-/** An exchange that is to be completed: {@link ExchangeSteps.complete}. */
-export interface PendingExchange {
+/** An exchange that is to be completed. */
+interface PendingExchange {
   readonly unit: Unit<StepResult>;
   /** Whether a step ends with it. Otherwise all its steps were counted before. */
   readonly endsStep: boolean;
@@ -91,6 +91,8 @@ export interface StepParts<T extends ExchangedTensors, G> {
   readonly options: StepOptions;
   /** What takes the steps, in words: `the Adam optimizer`. */
   readonly words: string;
+  /** The message for a call that comes while a step or a save is under way. */
+  readonly busyWords: string;
   /** Undefined if the program divides its data by itself. */
   readonly data?: DataHashes;
 }
@@ -104,9 +106,9 @@ export interface DataHashes {
 }
 
 /**
- * The parts of a step, for any array library. Before the first one the ranks compare what they train. Then the policy
- * takes the gradients of each step, and says when the ranks exchange. An exchange is a unit, whose mean is applied;
- * after some the weights are compared. A subclass says what is trained.
+ * The steps of a training, one after the other, for any array library. Before the first one the ranks compare what
+ * they train. Then the policy takes the gradients of each step, and says when the ranks exchange. An exchange is a
+ * unit, whose mean is applied; after some the weights are compared. A subclass says what is trained.
  *
  * @template V What is trained.
  * @template T The trained tensors in the memories of an exchange.
@@ -123,6 +125,8 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
   readonly notices = new StepNotices();
   /** The number of the next step of the training, skipped ones included. A checkpoint keeps it. */
   step = 0;
+  /** How many updates were applied. tfjs calls it so. A checkpoint keeps it. */
+  iterations = 0;
   statistics: StepStatistics = { steps: 0, skippedSteps: 0, exchanges: 0, bytesSent: 0, denseBytes: 0, density: 1 };
   epoch: number | undefined;
   /** How many ranks have taken the last exchange: a number on which all agree, also if the ring has just changed. */
@@ -145,7 +149,10 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
   restored: readonly VariableState[] = [];
   /** An exchange that travels while the next gradients are computed. */
   private underWay: { readonly exchange: PendingExchange; readonly ticket: Ticket<ExchangeResult> } | undefined;
+  /** An asynchronous step or a save is under way. The memories of the exchange must not be written to. */
+  private isBusy = false;
   private readonly options: StepOptions;
+  private readonly busyWords: string;
   private readonly data: DataHashes | undefined;
   private readonly verification: Verification;
   /** What the last step applied, for ranks on which it failed. Kept in elastic runs only. */
@@ -153,13 +160,14 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
 
   constructor(
     protected readonly communicator: Communicator,
-    { policy, inner, outer, options, words, data }: StepParts<T, G>,
+    { policy, inner, outer, options, words, busyWords, data }: StepParts<T, G>,
   ) {
     const { compression, verifyEvery, learningRateRule } = options;
     this.policy = policy;
     this.inner = inner;
     this.outer = outer;
     this.options = options;
+    this.busyWords = busyWords;
     this.data = data;
     this.ranksInStep = communicator.worldSize;
     this.method = methodOf(compression);
@@ -185,6 +193,9 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     }
     this.epoch = epoch;
   }
+
+  /** The names of what is trained by these gradients. */
+  protected abstract namesIn(gradients: G): readonly string[];
 
   /** What has these names. */
   protected abstract variablesNamed(names: readonly string[]): readonly V[];
@@ -213,7 +224,7 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
    * @param names The names of the variables that the first step trains.
    * @throws GradringError `ERR_MODEL_MISMATCH`, `ERR_REPLICAS_DIVERGED`; `ERR_INVALID_ARGUMENT` if there are none.
    */
-  *begin(names: readonly string[]): Work<void> {
+  private *begin(names: readonly string[]): Work<void> {
     const { communicator } = this;
     const variables = this.variablesNamed(names);
     const own = this.greetingOf(variables);
@@ -254,7 +265,17 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     };
   }
 
-  /** Whether the weights of the ranks may differ now. */
+  /** The names of the variables that it trains. Undefined before the first step. */
+  get trainedNames(): ReadonlySet<string> | undefined {
+    return this.trained && new Set(this.trained.variables.map(({ name }) => name));
+  }
+
+  /** Whether the learning rate follows the size of the ring, so that a rank's gradient always has the same weight. */
+  get keepsSum(): boolean {
+    return this.resize.isLinear;
+  }
+
+  /** Whether the weights of the ranks may differ now: within a round of local steps. */
   get replicasMayDiffer(): boolean {
     const { changesWeights, waitingSteps } = this.policy;
     return changesWeights && waitingSteps > 0;
@@ -283,47 +304,99 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     this.trained = undefined;
   }
 
-  /** Takes the gradients of a step. If the ranks exchange now, {@link beginExchange} or {@link exchange} follows. */
-  take(gradients: G): TakenStep {
-    const taken = this.policy.take(this.trained!, gradients, this.gradientFactor);
-    const { nonFiniteTensor } = taken;
-    if (nonFiniteTensor !== undefined && this.options.onNonFinite === 'skip') {
-      const { statistics } = this;
-      this.statistics = { ...statistics, skippedSteps: statistics.skippedSteps + 1 };
-      const { name } = this.trained!.variables[nonFiniteTensor]!;
-      const what = `The gradient of '${name}' holds NaN or infinity, in step ${this.step} of rank ${this.communicator.rank}.`;
-      this.warnOfSkipped(what, 1, statistics.steps + 1, warnHere); // the other ranks do not know
-    }
-    return taken;
+  /** @throws GradringError `ERR_INVALID_ARGUMENT` if a step or a save is under way. */
+  checkIdle(): void {
+    if (this.isBusy) throw invalidArgument(this.busyWords);
   }
 
-  /** Counts a step after which the ranks do not exchange. */
-  completeAlone(): void {
+  /** Runs what no step may be taken in. */
+  async whileBusy<R>(run: () => Promise<R>): Promise<R> {
+    this.checkIdle();
+    this.isBusy = true;
+    try {
+      return await run();
+    } finally {
+      this.isBusy = false;
+    }
+  }
+
+  /** A step. Returns whether an update was applied. The thread sleeps meanwhile. */
+  takeAsleep(gradients: G): boolean {
+    this.checkIdle();
+    return asleep(this.take(gradients));
+  }
+
+  /** A step. Returns whether an update was applied. */
+  takeAwake(gradients: G): Promise<boolean> {
+    return this.whileBusy(() => awake(this.take(gradients)));
+  }
+
+  private *take(gradients: G): Work<boolean> {
+    this.checkOutsideUnits();
+    if (this.trained === undefined) yield* this.begin(this.namesIn(gradients));
+    yield* this.completeUnderWay();
+    const { load, isApplied, nonFiniteTensor } = this.policy.take(this.trained!, gradients, this.gradientFactor);
+    if (nonFiniteTensor !== undefined) this.skipAlone(nonFiniteTensor);
+    if (load !== undefined && this.options.overlap === 1) {
+      this.beginExchange(load);
+      return false;
+    }
+    if (load === undefined) this.countStep();
+    const hasUpdate = load !== undefined && (yield* this.complete(this.exchange(load, true)));
+    if (!isApplied && !hasUpdate) return false;
+    this.iterations++;
+    return true;
+  }
+
+  /** Applies what is still to come: the update of an exchange that is under way, and the steps that wait for one. */
+  async synchronize(): Promise<void> {
+    await this.whileBusy(async () => {
+      await awake(this.completeUnderWay());
+      await awake(this.completeWaiting());
+    });
+  }
+
+  /** Applies the update of an exchange that is under way. */
+  protected *completeUnderWay(): Work<void> {
+    const exchange = this.underWay?.exchange;
+    this.underWay = undefined;
+    if (exchange !== undefined && (yield* this.complete(exchange))) this.iterations++;
+  }
+
+  /** Exchanges the steps that wait for it, if there are any. */
+  private *completeWaiting(): Work<void> {
+    if (this.policy.waitingSteps === 0) return;
+    this.checkOutsideUnits();
+    if (this.trained === undefined) yield* this.begin(this.restored.map(({ name }) => name)); // resumed
+    yield* this.complete(this.exchange(this.policy.loadWaiting(this.trained!), false));
+  }
+
+  /** Called before the policy takes gradients: it would take them again if a unit of the user's is run again. */
+  private checkOutsideUnits(): void {
+    this.communicator.units.checkOutside('An optimizer step');
+  }
+
+  /** A step whose gradient is not finite on this rank, and waits for no exchange. */
+  private skipAlone(tensor: number): void {
+    if (this.options.onNonFinite !== 'skip') return;
+    const { statistics } = this;
+    this.statistics = { ...statistics, skippedSteps: statistics.skippedSteps + 1 };
+    const { name } = this.trained!.variables[tensor]!;
+    const what = `The gradient of '${name}' holds NaN or infinity, in step ${this.step} of rank ${this.communicator.rank}.`;
+    this.warnOfSkipped(what, 1, statistics.steps + 1, warnHere); // the other ranks do not know
+  }
+
+  /** Counts a step that does not wait for an exchange. */
+  private countStep(): void {
     this.statistics = { ...this.statistics, steps: this.statistics.steps + 1 };
     this.step += 1;
   }
 
-  /** Begins the exchange of a step, if the next gradients are to be computed meanwhile. Returns whether it has. */
-  beginExchange(load: Load): boolean {
-    const { step, statistics } = this;
-    if (this.options.overlap === 0) return false;
-    const ticket = this.trained!.exchange.start(this.exchangeStep(load, step));
-    this.step = step + 1;
-    this.statistics = { ...statistics, steps: statistics.steps + 1 };
+  /** Begins the exchange of a step. It travels while the next gradients are computed. */
+  private beginExchange(load: Load): void {
+    const ticket = this.trained!.exchange.start(this.exchangeStep(load, this.step));
+    this.countStep();
     this.underWay = { exchange: this.exchange(load, false, ticket), ticket };
-    return true;
-  }
-
-  /** Takes the exchange that is under way, if there is one. */
-  takeUnderWay(): PendingExchange | undefined {
-    const exchange = this.underWay?.exchange;
-    this.underWay = undefined;
-    return exchange;
-  }
-
-  /** The exchange of the waiting steps, without a step of its own. */
-  endRound(): PendingExchange {
-    return this.exchange(this.policy.loadWaiting(this.trained!), false);
   }
 
   /** Forgets the exchange that is under way, and the steps that wait for one: other state is restored. */
@@ -343,7 +416,7 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
    *
    * @param ticket The exchange, if it has begun.
    */
-  exchange(load: Load, endsStep: boolean, ticket?: Ticket<ExchangeResult>): PendingExchange {
+  private exchange(load: Load, endsStep: boolean, ticket?: Ticket<ExchangeResult>): PendingExchange {
     const isOfVariable = (result: StepResult) => (result.nonFinite?.tensor ?? 0) < this.trained!.variables.length;
     const done = this.step + Number(endsStep);
     const unit: Unit<StepResult> = {
@@ -394,11 +467,19 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
   }
 
   /**
-   * Counts an exchange, and applies its update. Returns whether there was one.
+   * Waits for an exchange, and applies its update. Returns whether there was one.
    *
-   * @throws GradringError `ERR_NON_FINITE` if there was none, unless such steps are skipped.
+   * @throws GradringError `ERR_NON_FINITE` if there was none, unless such steps are skipped; `ERR_REPLICAS_DIVERGED`.
    */
-  complete(result: StepResult, { endsStep }: PendingExchange): boolean {
+  private *complete(exchange: PendingExchange): Work<boolean> {
+    const result = yield* waitFor(this.communicator.units.ticket(exchange.unit));
+    const isApplied = this.apply(result, exchange);
+    if (result.verifies) yield* this.verify();
+    return isApplied;
+  }
+
+  /** Counts an exchange, and applies its update. Returns whether there was one. */
+  private apply(result: StepResult, { endsStep }: PendingExchange): boolean {
     const { nonFinite, bytesSent, denseBytes, density, worldSize, links, generation } = result;
     const { communicator, statistics, trained, exchangedSteps } = this;
     const isApplied = nonFinite === undefined;
@@ -448,13 +529,8 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     throw new GradringError('ERR_NON_FINITE', words, { ...rank, variable, step: done - 1 });
   }
 
-  /**
-   * Compares the weights of all ranks, if that is due after a step.
-   *
-   * @throws GradringError `ERR_REPLICAS_DIVERGED`.
-   */
-  *verifyAfter({ verifies }: StepResult): Work<void> {
-    if (!verifies) return;
+  /** Compares the weights of all ranks. */
+  private *verify(): Work<void> {
     const { communicator } = this;
     const { variables } = this.trained!;
     const all = yield* gatherValues(communicator, Purpose.VerifyStep, areTexts, this.hashesOf(variables));

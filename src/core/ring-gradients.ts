@@ -6,7 +6,6 @@ import { type Compression, dgc } from '../compression/dgc-options';
 import { GradringError, invalidArgument } from '../errors';
 import { brief } from '../printable';
 import { similarName } from '../similar-name';
-import type { Work } from '../work';
 import { captureState, restoreState } from './capture-state';
 import { EveryStep } from './exchange-policy';
 import { ExchangeSteps, type Momentum, type StepStatistics, type UpdateRule } from './exchange-steps';
@@ -14,7 +13,6 @@ import { ExchangedTensors, type LoadedGradients, type TrainedTensor } from './ex
 import type { StepState } from './step-state';
 import { checkCompression, checkOnNonFinite, hintAtName } from './step-options';
 import { inBrackets, sizeOf } from './shapes';
-import { StepRunner } from './step-runner';
 import type { CheckpointedSteps } from './training-checkpoint';
 
 /** The shapes of what is trained, by name. The order of the names must be the same on all ranks. */
@@ -74,11 +72,10 @@ const NAMES = {
  */
 export class RingGradients<N extends string = string, Skipped extends null = never> {
   private readonly rule: ProgramsRule;
-  private readonly steps: ArraySteps;
-  private readonly runner: StepRunner<TrainedTensor, ExchangedArrays, GradientsByName>;
+  /** @internal */
+  readonly steps: ArraySteps;
   /** What each step returns. */
   private updates: NamedUpdates<N> | undefined;
-  private isDisposed = false;
 
   constructor(communicator: Communicator, shapes: Shapes<N>, options: GradientOptions = {}) {
     checkOptions('ring.gradients', options, NAMES, hintAtName);
@@ -91,7 +88,6 @@ export class RingGradients<N extends string = string, Skipped extends null = nev
     requireBoolean('nesterov', nesterov);
     this.rule = new ProgramsRule({ momentum, nesterov }, learningRate);
     this.steps = new ArraySteps(communicator, tensorsOf(shapes), this.rule, { compression, onNonFinite });
-    this.runner = new StepRunner(communicator, this.steps, 'A step is under way, or is being saved: await it first.');
   }
 
   /**
@@ -136,58 +132,20 @@ export class RingGradients<N extends string = string, Skipped extends null = nev
    */
   async step(gradients: NamedGradients<N>): Promise<NamedUpdates<N> | Skipped> {
     const given = this.checked(gradients);
-    return this.updatesAfter(await this.runner.awake(() => this.take(given)));
+    return this.updatesAfter(await this.steps.takeAwake(given));
   }
 
   /** {@link step}; the thread sleeps meanwhile. */
   stepSync(gradients: NamedGradients<N>): NamedUpdates<N> | Skipped {
     const given = this.checked(gradients);
-    return this.updatesAfter(this.runner.asleep(() => this.take(given)));
+    return this.updatesAfter(this.steps.takeAsleep(given));
   }
 
   /** Closes the exchange, and frees its memory when no view of it is left. */
   dispose(): void {
-    this.runner.checkIdle();
-    this.isDisposed = true;
+    this.steps.checkIdle();
     this.updates = undefined;
     this.steps.close();
-  }
-
-  /** @internal */
-  get tensors(): readonly TrainedTensor[] {
-    return this.steps.tensors;
-  }
-
-  /** @internal */
-  get checkpointed(): CheckpointedSteps<StepState> & { readonly className: string } {
-    const { steps, runner, rule } = this;
-    const checkOpen = () => this.checkOpen();
-    return {
-      className: rule.className,
-      nextStep: steps.step,
-      currentEpoch: steps.epoch,
-      trainedNames: steps.trained && new Set(steps.tensors.map(({ name }) => name)),
-      replicasMayDiffer: false,
-      keepsSum: false,
-      notices: steps.notices,
-      withState: use =>
-        runner.whileBusy(async () => {
-          checkOpen();
-          const { counters, variables } = captureState(steps, steps.step, undefined);
-          return use({ counters: { ...counters, learningRate: rule.givenRate }, variables });
-        }),
-      whileBusy: run => runner.whileBusy(run),
-      restoreState: async state => {
-        checkOpen();
-        runner.checkIdle();
-        await restoreState(steps, state);
-        steps.notices.take();
-      },
-    };
-  }
-
-  private take(given: GradientsByName): Work<boolean> {
-    return this.runner.take(given, () => this.steps.tensors.map(({ name }) => name));
   }
 
   private updatesAfter(isApplied: boolean): NamedUpdates<N> | Skipped {
@@ -200,12 +158,8 @@ export class RingGradients<N extends string = string, Skipped extends null = nev
   }
 
   private checked(gradients: NamedGradients<N>): GradientsByName {
-    this.checkOpen();
+    this.steps.checkOpen();
     return checkedGradients(gradients, this.steps.tensors);
-  }
-
-  private checkOpen(): void {
-    if (this.isDisposed) throw new GradringError('ERR_CLOSED', 'These gradients were disposed of.');
   }
 }
 
@@ -258,13 +212,17 @@ class ExchangedArrays extends ExchangedTensors {
 }
 
 /** The steps of a program that applies the updates by itself. */
-class ArraySteps extends ExchangeSteps<TrainedTensor, ExchangedArrays, GradientsByName> {
+export class ArraySteps
+  extends ExchangeSteps<TrainedTensor, ExchangedArrays, GradientsByName>
+  implements CheckpointedSteps<StepState>
+{
   protected readonly differently = 'Ranks call ring.gradients differently';
+  private isClosed = false;
 
   constructor(
     communicator: Communicator,
     readonly tensors: readonly TrainedTensor[],
-    rule: ProgramsRule,
+    private readonly rule: ProgramsRule,
     { compression, onNonFinite }: Required<Pick<GradientOptions, 'compression' | 'onNonFinite'>>,
   ) {
     super(communicator, {
@@ -273,7 +231,36 @@ class ArraySteps extends ExchangeSteps<TrainedTensor, ExchangedArrays, Gradients
       outer: rule,
       options: { compression, onNonFinite, learningRateRule: 'constant', verifyEvery: 0, overlap: 0 },
       words: 'the training',
+      busyWords: 'A step is under way, or is being saved: await it first.',
     });
+  }
+
+  override close(): void {
+    this.isClosed = true;
+    super.close();
+  }
+
+  /** @throws GradringError `ERR_CLOSED`. */
+  checkOpen(): void {
+    if (this.isClosed) throw new GradringError('ERR_CLOSED', 'These gradients were disposed of.');
+  }
+
+  async withState<T>(use: (state: StepState) => Promise<T>): Promise<T> {
+    return this.whileBusy(async () => {
+      this.checkOpen();
+      const { counters, variables } = captureState(this, undefined);
+      return use({ counters: { ...counters, learningRate: this.rule.givenRate }, variables });
+    });
+  }
+
+  async restoreState(state: StepState): Promise<void> {
+    this.checkOpen();
+    this.checkIdle();
+    await restoreState(this, state);
+  }
+
+  protected override namesIn(): string[] {
+    return this.tensors.map(({ name }) => name);
   }
 
   protected override variablesNamed(): readonly TrainedTensor[] {

@@ -36,9 +36,9 @@ export interface CheckpointedVariable extends SavedVariable {
  */
 export interface CheckpointedSteps<S extends StepState> {
   /** The number of the next step of the training, which continues when that is resumed. */
-  readonly nextStep: number;
+  readonly step: number;
   /** As `setEpoch` or `model.fit` last told it. */
-  readonly currentEpoch: number | undefined;
+  readonly epoch: number | undefined;
   /** The names of the variables that it trains. Undefined before the first step. */
   readonly trainedNames: ReadonlySet<string> | undefined;
   /** Whether the weights of the ranks may differ now: within a round of local steps. */
@@ -150,12 +150,12 @@ export class TrainingCheckpoint<S extends StepState, P extends Position> {
   }
 
   private position(): P {
-    return this.source.positionAt(this.source.steps.currentEpoch ?? 0);
+    return this.source.positionAt(this.source.steps.epoch ?? 0);
   }
 
   /** Whether the training is at such a step: after every so many. */
   isAtStep(every: number): boolean {
-    return this.source.steps.nextStep % every === 0;
+    return this.source.steps.step % every === 0;
   }
 
   /** Saves to these folders what is due. If a rank was told to stop, all save, and end. */
@@ -197,9 +197,9 @@ export class TrainingCheckpoint<S extends StepState, P extends Position> {
     });
     const { reason = 'another rank was told to stop' } = this.communicator.stopRequest;
     if (communicator.rank === 0) {
-      const { nextStep } = this.source.steps;
+      const { step } = this.source.steps;
       process.stderr.write(
-        `gradring: ${reason}. All ranks have saved at step ${nextStep} (${path}), and end with exit code ${STOPPED_EXIT_CODE}. The same command goes on from there.\n`,
+        `gradring: ${reason}. All ranks have saved at step ${step} (${path}), and end with exit code ${STOPPED_EXIT_CODE}. The same command goes on from there.\n`,
       );
     }
     this.communicator.stopRequest.markSaved();

@@ -25,11 +25,11 @@ import { type FitPosition, isFitPosition } from './fit-position';
 import { LiveTraining } from './live-training';
 import { isOwnModel } from './one-copy';
 import { type OptimizerState, sourcesOf, tensorStatesOf, waitingSums } from './optimizer-state';
+import type { OptimizerSteps } from './optimizer-steps';
 import { broadcastVariables } from './variables';
 import { checkSameVariables } from '../core/replicas';
 import { restoreVariable, sourceOf } from './tensor-source';
 import { type Trained, trainedOf, type Training } from './trained';
-import type { TrainedOptimizer } from './trained-optimizer';
 
 /**
  * Saves a training and resumes it bit for bit: the weights, the momenta and residuals of each rank, the state of the
@@ -179,8 +179,8 @@ class CheckpointedModel implements CheckpointSource<OptimizerState, FitPosition>
     private readonly source: tf.LayersModel | Trained,
   ) {}
 
-  get steps(): TrainedOptimizer {
-    return this.trained().optimizer;
+  get steps(): OptimizerSteps {
+    return this.trained().steps;
   }
 
   variables(): CheckpointedVariable[] {
@@ -198,7 +198,7 @@ class CheckpointedModel implements CheckpointSource<OptimizerState, FitPosition>
 
   fit(): TrainingFit<FitPosition> {
     return {
-      optimizer: this.steps.getClassName(),
+      optimizer: this.steps.inner.className,
       isPosition: isFitPosition,
       lastingName: withoutCounters,
       advice:

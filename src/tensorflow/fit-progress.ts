@@ -1,7 +1,7 @@
 import { tf } from './tfjs';
 import type { Communicator } from '../communicator/communicator';
 import { COLUMNS_VARIABLE, REPLACEABLE } from '../status-line';
-import type { TrainedOptimizer } from './trained-optimizer';
+import type { RingOptimizer } from './ring-optimizer';
 
 /** The bar is not drawn again before this time has passed. */
 const REDRAW_MS = 100;
@@ -129,13 +129,10 @@ export class FitProgress extends tf.Callback {
   /** What this rank has sent, and how many times less that is than without compression. */
   private sent(): string[] {
     if (this.communicator.worldSize === 1) return [];
-    const { bytesSent, denseBytes } = this.optimizer.statistics;
+    const { optimizer } = this.model as unknown as { readonly optimizer: RingOptimizer };
+    const { bytesSent, denseBytes } = optimizer.statistics;
     const [ratio, word] = bytesSent <= denseBytes ? [denseBytes / bytesSent, 'less'] : [bytesSent / denseBytes, 'more'];
     return [`sent ${size(bytesSent)} (${rounded(ratio, 3)}× ${word})`];
-  }
-
-  private get optimizer(): TrainedOptimizer {
-    return (this.model as unknown as tf.LayersModel).optimizer as unknown as TrainedOptimizer;
   }
 
   private get fit(): FitParameters {

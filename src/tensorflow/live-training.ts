@@ -43,7 +43,7 @@ export class LiveTraining {
     if (!communicator.isNewcomer) {
       await checkSameVariables(communicator, trained.variables, Purpose.Join);
       await broadcastVariables(communicator, trained.variables, { root: 0, purpose: Purpose.Join });
-      return { step: trained.optimizer.nextStep, epoch: 0, state: undefined };
+      return { step: trained.steps.step, epoch: 0, state: undefined };
     }
     const welcome = await communicator.enter(root => passWelcome(communicator, root, undefined, trained));
     await takeWelcome(welcome, trained);
@@ -66,14 +66,14 @@ export class LiveTraining {
     const { trained } = this;
     if (trained === undefined)
       throw invalidArgument('ring.commit needs ring.join(…) or checkpoint.resume() before it.');
-    await this.commit(trained, { epoch: trained.optimizer.currentEpoch ?? 0, batch: 0 }, state);
+    await this.commit(trained, { epoch: trained.steps.epoch ?? 0, batch: 0 }, state);
   }
 
   /** Lets in the processes that wait. All ranks are at this point, or will be. */
   async commit(trained: Training, position: FitPosition, state?: unknown): Promise<void> {
     const { communicator } = this;
     if (!communicator.isElastic) return;
-    trained.optimizer.notices.take(); // newcomers have heard none
+    trained.steps.notices.take(); // newcomers have heard none
     let own: Welcome | undefined;
     await communicator.units.admit({
       countWaiting: async () => {

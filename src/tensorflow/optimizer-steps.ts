@@ -4,19 +4,35 @@ import { LARGEST_DENSITY } from '../compression/sparsity-schedule';
 import { captureState, restoreState } from '../core/capture-state';
 import { EveryStep } from '../core/exchange-policy';
 import { ExchangeSteps } from '../core/exchange-steps';
+import type { CheckpointedSteps } from '../core/training-checkpoint';
 import { warnOnce } from '../core/warn';
+import { awake } from '../work';
 import { Accumulate } from './accumulate';
 import { DataCheck } from './data-check';
-import { ExchangedVariables, type Gradients, variableNamed } from './exchanged-variables';
+import { ExchangedVariables, type Gradients, namedTensors, variableNamed } from './exchanged-variables';
 import { endOtherRounds, LocalSteps, type VariablesPolicy } from './local-steps';
 import type { OptimizerState } from './optimizer-state';
 import { adviceFor, hashesOf, type Variables } from './variables';
 import { tf } from './tfjs';
-import { TfjsOptimizer } from './tfjs-optimizer';
+import { disposeInner, TfjsOptimizer } from './tfjs-optimizer';
 import { checkedDecay, type CheckedOptions, weightDecayOf } from './wrap-options';
 
-/** The steps of a wrapped optimizer. */
-export class OptimizerSteps extends ExchangeSteps<tf.Variable, ExchangedVariables, Gradients> {
+/** Where a wrapped optimizer has its steps. Only this copy of gradring has the symbol. */
+export const STEPS = Symbol('the steps of ring.wrap');
+
+/**
+ * The steps of an optimizer that `ring.wrap` has made. Undefined for another one. Use this instead of `instanceof`: for
+ * tfjs, every object with the right methods is an optimizer of every class.
+ */
+export function stepsOf(optimizer: unknown): OptimizerSteps | undefined {
+  return (optimizer as { readonly [STEPS]?: OptimizerSteps } | undefined | null)?.[STEPS];
+}
+
+/** The steps of a wrapped optimizer, as callbacks, checkpoints and newcomers use them, too. */
+export class OptimizerSteps
+  extends ExchangeSteps<tf.Variable, ExchangedVariables, Gradients>
+  implements CheckpointedSteps<OptimizerState>
+{
   declare readonly policy: VariablesPolicy;
   declare readonly inner: TfjsOptimizer;
   declare readonly outer: TfjsOptimizer;
@@ -28,12 +44,13 @@ export class OptimizerSteps extends ExchangeSteps<tf.Variable, ExchangedVariable
     private readonly wrapOptions: CheckedOptions,
   ) {
     const { compression } = wrapOptions;
-    const words = `the ${inner.className} optimizer`;
     super(communicator, {
       ...policyOf(inner, wrapOptions),
       inner,
       options: wrapOptions,
-      words,
+      words: `the ${inner.className} optimizer`,
+      busyWords:
+        'The optimizer is within a step, or is being saved: await applyGradientsAsync, minimizeAsync, and checkpoint.save.',
       data: DataCheck.of(communicator),
     });
     if (compression.kind === 'dgc' && this.outer.takenOver === undefined) this.warnOfForeignMomentum(compression);
@@ -43,6 +60,17 @@ export class OptimizerSteps extends ExchangeSteps<tf.Variable, ExchangedVariable
     this.inner.optimizer.dispose();
     if (this.outer !== this.inner) this.outer.optimizer.dispose();
     super.close();
+  }
+
+  /**
+   * Sets the epoch, but never goes back: a second `model.fit`, which counts from 0 again, does not repeat a warm-up.
+   */
+  beginEpoch(epoch: number): void {
+    this.setEpoch(Math.max(epoch, (this.epoch ?? -1) + 1));
+  }
+
+  protected override namesIn(gradients: Gradients): string[] {
+    return [...new Set(namedTensors(gradients).map(({ name }) => name))];
   }
 
   protected override variablesNamed(names: readonly string[]): Variables {
@@ -58,27 +86,47 @@ export class OptimizerSteps extends ExchangeSteps<tf.Variable, ExchangedVariable
     return new ExchangedVariables(this.communicator, variables, options, weightDecay);
   }
 
-  /**
-   * What a checkpoint keeps of a wrapped optimizer on this rank. u and v are views, valid until the next step.
-   * `disposeInner` frees the tensors that are copies.
-   */
-  async capture(iterations: number): Promise<OptimizerState> {
-    const captured = this.policy.capture();
-    const { start = [], sums = [] } = captured ?? {};
-    const state = captureState(this, iterations, captured);
-    return { ...state, inner: await this.inner.capture(), start, sums };
+  async withState<T>(use: (state: OptimizerState) => Promise<T>): Promise<T> {
+    return this.whileBusy(async () => {
+      await awake(this.completeUnderWay());
+      const captured = this.policy.capture();
+      const { start = [], sums = [] } = captured ?? {};
+      const inner = await this.inner.capture();
+      try {
+        return await use({ ...captureState(this, captured), inner, start, sums });
+      } finally {
+        disposeInner(inner);
+      }
+    });
+  }
+
+  /** Tensors of the state are disposed of. */
+  async restoreState(state: OptimizerState): Promise<void> {
+    this.checkIdle();
+    try {
+      await restoreState(this, state);
+      await this.inner.restore(state.inner);
+      const { round } = state.counters;
+      // The last one, because the tensors are the policy's then.
+      if (round !== undefined) this.policy.restore({ ...round, start: state.start, sums: state.sums });
+    } catch (error) {
+      tf.dispose([...state.start, ...state.sums].map(({ tensor }) => tensor)); // the policy has not taken them
+      throw error;
+    } finally {
+      tf.dispose([...state.inner.weights, ...state.inner.fields].map(({ tensor }) => tensor));
+    }
   }
 
   /**
-   * Takes back what {@link capture} gave, on this or another rank, except the iterations. The arrays become the
-   * optimizer's.
+   * Takes the state of the others, on a rank that joins them: as {@link restoreState}, and opens the exchange of the
+   * variables that they train, in their order. No collective is called.
+   *
+   * @param hasBegun Whether they have taken a step since they were started. If not, they compare what they train in the
+   *   next, with this rank.
    */
-  async restore(state: OptimizerState): Promise<void> {
-    await restoreState(this, state);
-    await this.inner.restore(state.inner);
-    const { round } = state.counters;
-    // The last one, because the tensors are the policy's then.
-    if (round !== undefined) this.policy.restore({ ...round, start: state.start, sums: state.sums });
+  async adoptState(state: OptimizerState, hasBegun: boolean): Promise<void> {
+    await this.restoreState(state);
+    if (hasBegun) this.open(state.variables.map(({ name }) => variableNamed(name)));
   }
 
   protected override hashesOf(variables: Variables): string[] {

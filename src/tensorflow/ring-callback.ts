@@ -17,7 +17,7 @@ import { areTexts, checkDescriptions, describe, gatherValues } from '../core/rep
 import { averageVariables, broadcastVariables, type Variables, variablesOf, verifyReplicas } from './variables';
 import { evaluateTogether } from './compute-together';
 import { hasSyncBatchNormalization } from './sync-batch-norm';
-import { isTrained, type TrainedOptimizer } from './trained-optimizer';
+import { type OptimizerSteps, stepsOf } from './optimizer-steps';
 import type { FitLength } from '../core/sent-fraction';
 import type { WholeData } from './whole-data';
 
@@ -128,7 +128,7 @@ export class RingCallback extends tf.Callback {
   async countBatches(hasBatch: boolean): Promise<number> {
     const all = await awake(gatherValues(this.communicator, Purpose.CountBatches, isBoolean, hasBatch));
     const count = all.filter(Boolean).length;
-    if (count > 0) this.optimizer.gradientFactor = all.length / count;
+    if (count > 0) this.steps.gradientFactor = all.length / count;
     return count;
   }
 
@@ -140,7 +140,7 @@ export class RingCallback extends tf.Callback {
       readonly collectedTrainableWeights: tf.LayerVariable[];
     };
     const names = collectedTrainableWeights.map(weight => (weight.read() as tf.Variable).name);
-    await this.optimizer.applyGradientsAsync(Object.fromEntries(names.map(name => [name, null])));
+    await this.steps.takeAwake(Object.fromEntries(names.map(name => [name, null])));
     await this.onBatchEnd();
   }
 
@@ -153,7 +153,7 @@ export class RingCallback extends tf.Callback {
     const { communicator } = this;
     if (this.model == null) throw invalidArgument(otherCopy('model'));
     const weights = this.weights();
-    if (this.joinsUneven && isTrained(this.layersModel.optimizer) && this.optimizer.hasLocalSteps) {
+    if (this.joinsUneven && stepsOf(this.layersModel.optimizer)?.policy.changesWeights === true) {
       throw invalidArgument("uneven: 'join' is for gradients that are exchanged in every step: leave out localSteps.");
     }
     if (this.joinsUneven && hasSyncBatchNormalization(this.layersModel)) {
@@ -181,34 +181,34 @@ export class RingCallback extends tf.Callback {
     }
     // Within an epoch each rank has its own moving statistics, which a checkpoint has restored.
     if (this.resumed === undefined) {
-      await this.optimizer.synchronize();
+      await this.steps.synchronize();
       await broadcastVariables(communicator, weights, { root: 0, purpose: Purpose.BeginTraining });
     }
     this.step = this.resumed?.warmUp?.step ?? 0;
-    this.fullLearningRate = this.resumed?.warmUp?.fullLearningRate ?? this.optimizer.learningRate;
+    this.fullLearningRate = this.resumed?.warmUp?.fullLearningRate ?? this.steps.inner.learningRate;
     if (this.resumed !== undefined && this.resumed.warmUp === undefined) this.step = Infinity;
     this.risingSteps = this.resumed?.warmUp === undefined ? -1 : Infinity; // until the first epoch begins
   }
 
   override async onEpochBegin(epoch: number): Promise<void> {
     // A training that was interrupted keeps the length by which it had chosen the sparsity.
-    const goesOn = this.resumed?.isOver === false && this.optimizer.sentFraction?.expected !== undefined;
+    const goesOn = this.resumed?.isOver === false && this.steps.sentFraction?.expected !== undefined;
     if (!this.hasBegun) {
-      const { sentFraction, nextStep } = this.optimizer;
+      const { sentFraction, step } = this.steps;
       if (sentFraction !== undefined) sentFraction.trains = this.model.name;
       if (goesOn) sentFraction?.goOn(this.length);
-      else sentFraction?.beginFit(epoch, this.length, nextStep);
+      else sentFraction?.beginFit(epoch, this.length, step);
       this.risingSteps = this.step === Infinity ? -1 : this.stepsOfRise();
     }
     if (!this.hasBegun) restoreEarlyStops(this.others, this.resumed?.earlyStops ?? []);
     this.hasBegun = true;
     // An epoch that was resumed in its middle is not a new one for the optimizer.
-    if (this.resumed === undefined || this.resumed.batch === 0) this.optimizer.beginEpoch(epoch);
+    if (this.resumed === undefined || this.resumed.batch === 0) this.steps.beginEpoch(epoch);
     const { batch: firstBatch = 0, row: firstRow } = this.resumed ?? {};
     this.batch = firstBatch;
     // A second `model.fit`, which counts from 0 again, does not repeat the orders of the first.
     this.place = {
-      epoch: this.optimizer.currentEpoch ?? epoch,
+      epoch: this.steps.epoch ?? epoch,
       firstBatch,
       firstRow,
       batches: 0,
@@ -225,7 +225,7 @@ export class RingCallback extends tf.Callback {
     if (this.hasRisen) return;
     const start = 1 / this.communicator.launched.worldSize;
     const done = Math.min(1, this.risenSteps / this.risingSteps);
-    this.optimizer.learningRate = this.fullLearningRate * (start + (1 - start) * done);
+    this.steps.inner.learningRate = this.fullLearningRate * (start + (1 - start) * done);
     this.step++;
   }
 
@@ -234,7 +234,7 @@ export class RingCallback extends tf.Callback {
     const { place } = this;
     if (place === undefined) return;
     place.batches++;
-    if (place.row !== undefined) place.row += place.batchSize * this.optimizer.ranksInStep;
+    if (place.row !== undefined) place.row += place.batchSize * this.steps.ranksInStep;
   }
 
   /** Callbacks that must come after all others have seen the end of an epoch. */
@@ -244,11 +244,11 @@ export class RingCallback extends tf.Callback {
   }
 
   private async commitAfter(epoch: number, logs: Logs = {}): Promise<void> {
-    if (epoch + 1 >= this.length.epochs) await this.optimizer.synchronize(); // before the last checkpoint
+    if (epoch + 1 >= this.length.epochs) await this.steps.synchronize(); // before the last checkpoint
     await this.save({ epoch: epoch + 1, batch: 0 }, await this.noteBest(logs));
-    const { optimizer } = this;
-    await this.live.commit({ variables: this.weights(), optimizer }, this.position({ epoch: epoch + 1, batch: 0 }));
-    optimizer.ranksInStep = this.communicator.worldSize; // newcomers begin with it, too
+    const { steps } = this;
+    await this.live.commit({ variables: this.weights(), steps }, this.position({ epoch: epoch + 1, batch: 0 }));
+    steps.ranksInStep = this.communicator.worldSize; // newcomers begin with it, too
   }
 
   private async save(position: FitPosition, isBest = false): Promise<void> {
@@ -287,20 +287,20 @@ export class RingCallback extends tf.Callback {
   end(hasFailed: boolean): void {
     setEpochPlace(this.communicator, undefined);
     this.options.checkpoint?.training.endLoop(hasFailed);
-    const optimizer: unknown = (this.model as unknown as tf.LayersModel | null)?.optimizer;
-    if (isTrained(optimizer)) optimizer.gradientFactor = 1;
+    const steps = stepsOf((this.model as unknown as tf.LayersModel | null)?.optimizer);
+    if (steps !== undefined) steps.gradientFactor = 1;
   }
 
   override async onTrainEnd(): Promise<void> {
-    await this.optimizer.synchronize();
+    await this.steps.synchronize();
     // If a training ends within the warm-up, the next one must not begin with the reduced rate.
-    if (!this.hasRisen) this.optimizer.learningRate = this.fullLearningRate;
+    if (!this.hasRisen) this.steps.inner.learningRate = this.fullLearningRate;
     await this.options.checkpoint?.training.tryFinish();
   }
 
   override async onEpochEnd(epoch: number, logs: Record<string, number | tf.Scalar> = {}): Promise<void> {
     const { communicator } = this;
-    this.optimizer.sentFraction?.endEpoch(this.length, this.optimizer.nextStep);
+    this.steps.sentFraction?.endEpoch(this.length, this.steps.step);
     const data = DataCheck.of(communicator);
     const own: EpochEnd = { metrics: await metricsOf(logs), data: data.take(), given: data.takeGiven() };
     const all = await awake(gatherValues(communicator, Purpose.EndEpoch, isEpochEnd, own));
@@ -316,7 +316,7 @@ export class RingCallback extends tf.Callback {
     const isMeasured = measured.includes(metrics[communicator.rank]!);
     const share = this.joinsUneven ? { isIn: isMeasured, ranks: measured.length } : undefined;
     await averageVariables(communicator, this.statistics(), Purpose.EndEpoch, share);
-    if (!this.optimizer.replicasMayDiffer) {
+    if (!this.steps.replicasMayDiffer) {
       await verifyReplicas(communicator, this.weights(), { when: `after epoch ${epoch}`, purpose: Purpose.EndEpoch });
     }
     await this.validate(logs);
@@ -337,7 +337,7 @@ export class RingCallback extends tf.Callback {
 
   /** The warm-up of dgc() counts all steps of the optimizer; one of so many steps begins with each `model.fit`. */
   private get risenSteps(): number {
-    return this.options.learningRateWarmUp === true ? this.optimizer.nextStep : this.step;
+    return this.options.learningRateWarmUp === true ? this.steps.step : this.step;
   }
 
   /** See {@link risingSteps}. */
@@ -345,8 +345,8 @@ export class RingCallback extends tf.Callback {
     const { learningRateWarmUp } = this.options;
     if (learningRateWarmUp === undefined) return -1;
     if (learningRateWarmUp !== true) return learningRateWarmUp.steps;
-    const { sentFraction, nextStep } = this.optimizer;
-    if (sentFraction !== undefined) return sentFraction.warmUpSteps(nextStep) || -1;
+    const { sentFraction, step } = this.steps;
+    if (sentFraction !== undefined) return sentFraction.warmUpSteps(step) || -1;
     throw invalidArgument(
       'learningRateWarmUp: true lasts as long as the warm-up of dgc(), but this optimizer has another compression. Pass { steps } instead of true.',
     );
@@ -356,7 +356,7 @@ export class RingCallback extends tf.Callback {
     const { epochs, samples, batchSize, steps, doValidation } = this.params as unknown as FitParameters;
     return {
       variables: weights.map(describe),
-      isWrapped: isTrained(this.layersModel.optimizer),
+      isWrapped: stepsOf(this.layersModel.optimizer) !== undefined,
       epochs,
       stepsPerEpoch: samples == null ? (steps ?? null) : Math.ceil(samples / batchSize),
       hasValidation: doValidation || this.validation !== undefined,
@@ -370,9 +370,9 @@ export class RingCallback extends tf.Callback {
     return LiveTraining.of(this.communicator);
   }
 
-  /** It is wrapped, else the training would not have begun. */
-  private get optimizer(): TrainedOptimizer {
-    return this.layersModel.optimizer as unknown as TrainedOptimizer;
+  /** The optimizer is wrapped, else the training would not have begun. */
+  private get steps(): OptimizerSteps {
+    return stepsOf(this.layersModel.optimizer)!;
   }
 
   private get layersModel(): tf.LayersModel {

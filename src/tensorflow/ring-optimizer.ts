@@ -2,18 +2,13 @@ import { tf } from './tfjs';
 import type { Communicator } from '../communicator/communicator';
 import { variableStates } from '../core/capture-state';
 import type { StepStatistics } from '../core/exchange-steps';
-import type { SentFraction } from '../core/sent-fraction';
-import type { StepNotices } from '../core/ring-agreement';
-import { StepRunner } from '../core/step-runner';
 import { invalidArgument } from '../errors';
-import { awake, type Work } from '../work';
-import { type ExchangedVariables, type Gradients, namedTensors, variableNamed } from './exchanged-variables';
-import { disposeInner, TfjsOptimizer } from './tfjs-optimizer';
+import type { Gradients } from './exchanged-variables';
+import { TfjsOptimizer } from './tfjs-optimizer';
 import { explainNoGradient } from './no-gradient';
 import { isOwnOptimizer, notOurs } from './one-copy';
-import type { NamedTensor, OptimizerState } from './optimizer-state';
-import { OptimizerSteps } from './optimizer-steps';
-import { isTrained, TRAINED } from './trained-optimizer';
+import type { NamedTensor } from './optimizer-state';
+import { OptimizerSteps, STEPS, stepsOf } from './optimizer-steps';
 import { checkWrapOptions, weightDecayOf, type WrapOptions } from './wrap-options';
 
 /**
@@ -47,32 +42,34 @@ export class RingOptimizer extends tf.Optimizer {
    * methods of an optimizer is an instance of every optimizer class.
    */
   static is(optimizer: unknown): optimizer is RingOptimizer {
-    return isTrained(optimizer);
+    return stepsOf(optimizer) !== undefined;
   }
 
-  // What is internal here is described in TrainedOptimizer.
-
   /** @internal */
-  readonly [TRAINED] = true;
+  readonly [STEPS]: OptimizerSteps;
   private readonly inner: TfjsOptimizer;
-  private readonly steps: OptimizerSteps;
   /** What {@link getWeights} gave last, which `model.save` does not dispose of. */
   private given: tf.Tensor[] = [];
-  private readonly runner: StepRunner<tf.Variable, ExchangedVariables, Gradients>;
 
   constructor(communicator: Communicator, inner: tf.Optimizer, options: WrapOptions = {}) {
     super();
-    if (isTrained(inner)) throw invalidArgument('The optimizer is wrapped already.');
+    if (stepsOf(inner) !== undefined) throw invalidArgument('The optimizer is wrapped already.');
     if (!isOwnOptimizer(inner)) {
       const words = 'ring.wrap takes a tf.Optimizer such as tf.train.momentum(0.1, 0.9).';
       throw notOurs('optimizer', 'applyGradients', inner, words);
     }
     const checked = checkWrapOptions(options, communicator.isElastic);
     this.inner = new TfjsOptimizer(inner, checked.localSteps > 0, weightDecayOf(checked, 'update'));
-    this.steps = new OptimizerSteps(communicator, this.inner, checked);
-    const busyWords =
-      'The optimizer is within a step, or is being saved: await applyGradientsAsync, minimizeAsync, and checkpoint.save.';
-    this.runner = new StepRunner(communicator, this.steps, busyWords, () => this.incrementIterations());
+    this[STEPS] = new OptimizerSteps(communicator, this.inner, checked);
+  }
+
+  private get steps(): OptimizerSteps {
+    return this[STEPS];
+  }
+
+  /** How many updates were applied. */
+  override get iterations(): number {
+    return this.steps.iterations;
   }
 
   /** The learning rate of the inner optimizer. It may be changed between steps, in the same way on all ranks. */
@@ -97,11 +94,6 @@ export class RingOptimizer extends tf.Optimizer {
     return this.steps.statistics;
   }
 
-  /** @internal */
-  get nextStep(): number {
-    return this.steps.step;
-  }
-
   /**
    * Sets the epoch, from 0, on which DGC's warm-up depends. `ring.callbacks()` does it for `model.fit`.
    *
@@ -110,16 +102,6 @@ export class RingOptimizer extends tf.Optimizer {
    */
   setEpoch(epoch: number, stepsPerEpoch?: number): void {
     this.steps.setEpoch(epoch, stepsPerEpoch);
-  }
-
-  /** @internal */
-  beginEpoch(epoch: number): void {
-    this.setEpoch(Math.max(epoch, (this.currentEpoch ?? -1) + 1));
-  }
-
-  /** @internal */
-  get sentFraction(): SentFraction | undefined {
-    return this.steps.sentFraction;
   }
 
   /**
@@ -144,16 +126,12 @@ export class RingOptimizer extends tf.Optimizer {
    *   every collective may throw (see {@link Communicator}).
    */
   override applyGradients(gradients: Gradients): void {
-    this.runner.asleep(() => this.takeStep(gradients));
+    this.steps.takeAsleep(gradients);
   }
 
   /** Like {@link applyGradients}, but the thread does not sleep. */
   async applyGradientsAsync(gradients: Gradients): Promise<void> {
-    await this.runner.awake(() => this.takeStep(gradients));
-  }
-
-  private *takeStep(gradients: Gradients): Work<void> {
-    yield* this.runner.take(gradients, () => [...new Set(namedTensors(gradients).map(({ name }) => name))]);
+    await this.steps.takeAwake(gradients);
   }
 
   /**
@@ -164,30 +142,7 @@ export class RingOptimizer extends tf.Optimizer {
    * @throws GradringError what {@link applyGradients} throws.
    */
   async synchronize(): Promise<void> {
-    await this.runner.whileBusy(async () => {
-      await awake(this.runner.completeUnderWay());
-      await awake(this.runner.completeWaiting());
-    });
-  }
-
-  /** @internal */
-  get gradientFactor(): number {
-    return this.steps.gradientFactor;
-  }
-
-  /** @internal */
-  set gradientFactor(factor: number) {
-    this.steps.gradientFactor = factor;
-  }
-
-  /** @internal */
-  get hasLocalSteps(): boolean {
-    return this.steps.policy.changesWeights;
-  }
-
-  /** @internal */
-  get replicasMayDiffer(): boolean {
-    return this.steps.replicasMayDiffer;
+    await this.steps.synchronize();
   }
 
   /**
@@ -209,76 +164,6 @@ export class RingOptimizer extends tf.Optimizer {
     return null;
   }
 
-  /** @internal */
-  async withState<T>(use: (state: OptimizerState) => Promise<T>): Promise<T> {
-    return this.runner.whileBusy(async () => {
-      await awake(this.runner.completeUnderWay());
-      const state = await this.steps.capture(this.iterations);
-      try {
-        return await use(state);
-      } finally {
-        disposeInner(state.inner);
-      }
-    });
-  }
-
-  /** @internal */
-  whileBusy<T>(run: () => Promise<T>): Promise<T> {
-    return this.runner.whileBusy(run);
-  }
-
-  /** @internal */
-  async restoreState(state: OptimizerState): Promise<void> {
-    this.runner.checkIdle();
-    try {
-      await this.steps.restore(state);
-    } catch (error) {
-      tf.dispose([...state.start, ...state.sums].map(({ tensor }) => tensor)); // the policy has not taken them
-      throw error;
-    } finally {
-      tf.dispose([...state.inner.weights, ...state.inner.fields].map(({ tensor }) => tensor));
-    }
-    this.iterations_ = state.counters.iterations;
-    this.notices.take();
-  }
-
-  /** @internal */
-  async adoptState(state: OptimizerState, hasBegun: boolean): Promise<void> {
-    await this.restoreState(state);
-    if (hasBegun) this.steps.open(state.variables.map(({ name }) => variableNamed(name)));
-  }
-
-  /** @internal */
-  get notices(): StepNotices {
-    return this.steps.notices;
-  }
-
-  /** @internal */
-  get keepsSum(): boolean {
-    return this.steps.resize.isLinear;
-  }
-
-  /** @internal */
-  get ranksInStep(): number {
-    return this.steps.ranksInStep;
-  }
-
-  /** @internal */
-  set ranksInStep(count: number) {
-    this.steps.ranksInStep = count;
-  }
-
-  /** @internal */
-  get currentEpoch(): number | undefined {
-    return this.steps.epoch;
-  }
-
-  /** @internal */
-  get trainedNames(): ReadonlySet<string> | undefined {
-    const { trained } = this.steps;
-    return trained && new Set(trained.variables.map(({ name }) => name));
-  }
-
   // `model.save(…, { includeOptimizer: true })` writes the inner optimizer: the file can be loaded without a ring.
 
   /** Returns the class of the inner optimizer. */
@@ -297,7 +182,7 @@ export class RingOptimizer extends tf.Optimizer {
    * belong to the optimizer, and are valid until the next call.
    */
   override async getWeights(): Promise<NamedTensor[]> {
-    this.runner.checkIdle();
+    this.steps.checkIdle();
     await this.steps.untilStill();
     const { optimizer, takenOver } = this.inner;
     if (takenOver === undefined) return optimizer.getWeights();
@@ -329,7 +214,7 @@ export class RingOptimizer extends tf.Optimizer {
    * ring before: until then other ranks may still need the last step of this one.
    */
   override dispose(): void {
-    this.runner.checkIdle();
+    this.steps.checkIdle();
     this.steps.close();
     tf.dispose(this.given);
     super.dispose();

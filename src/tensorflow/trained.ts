@@ -2,7 +2,7 @@ import type { tf } from './tfjs';
 import { invalidArgument } from '../errors';
 import { type Variables, variablesOf } from './variables';
 import type { RingOptimizer } from './ring-optimizer';
-import { isTrained, type TrainedOptimizer } from './trained-optimizer';
+import { type OptimizerSteps, stepsOf } from './optimizer-steps';
 
 /** What a custom loop trains. */
 export interface Trained {
@@ -15,21 +15,21 @@ export interface Trained {
 /** A model or a custom loop, as gradring uses it. */
 export interface Training {
   readonly variables: Variables;
-  readonly optimizer: TrainedOptimizer;
+  readonly steps: OptimizerSteps;
 }
 
 /**
- * The variables and the optimizer of a compiled model, or those given.
+ * The variables of a compiled model and the steps of its optimizer, or those of what is given.
  *
  * @param call The user's call, for the error message: `ring.join`.
  * @throws GradringError `ERR_INVALID_ARGUMENT` if its optimizer is not wrapped.
  */
 export function trainedOf(source: tf.LayersModel | Trained, call: string): Training {
-  const optimizer = source?.optimizer;
-  if (!isTrained(optimizer)) {
+  const steps = stepsOf(source?.optimizer);
+  if (steps === undefined) {
     throw invalidArgument(
       `${call} takes a model that is compiled with ring.wrap(…), or { variables, optimizer } with such an optimizer.`,
     );
   }
-  return { variables: variablesOf('variables' in source ? source.variables : source, call), optimizer };
+  return { variables: variablesOf('variables' in source ? source.variables : source, call), steps };
 }

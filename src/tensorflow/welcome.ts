@@ -41,17 +41,17 @@ const LEAST_STATE = 2 ** 20;
 
 /** The welcome of this rank. The arrays are copies. */
 export async function captureWelcome(
-  { variables, optimizer }: Training,
+  { variables, steps }: Training,
   position: FitPosition,
   state: unknown,
 ): Promise<Welcome> {
-  return optimizer.withState(async captured => {
+  return steps.withState(async captured => {
     const common = sourcesOf(captured).filter(({ name }) => !/^(momentum|residual|sum)\//.test(name));
     const sources = [...variables.map(variable => sourceOf(`weight/${variable.name}`, variable)), ...common];
     const arrays = await Promise.all(sources.map(async source => (await source.bytes()).slice()));
     const tensors = sources.map(({ name, type, shape }, i) => ({ name, type, shape, byteLength: arrays[i]!.length }));
     const header: WelcomeHeader = {
-      ...{ position, state, counters: captured.counters, hasBegun: optimizer.trainedNames !== undefined },
+      ...{ position, state, counters: captured.counters, hasBegun: steps.trainedNames !== undefined },
       variables: variables.map(describe),
       trained: captured.variables.map(({ name, shape }) => ({ name, shape })),
       tensors,
@@ -132,7 +132,7 @@ function bytesOfAll(variable: tf.Variable): number {
 }
 
 /** Takes the state from a welcome. */
-export async function takeWelcome({ header, arrays }: Welcome, { variables, optimizer }: Training): Promise<void> {
+export async function takeWelcome({ header, arrays }: Welcome, { variables, steps }: Training): Promise<void> {
   const tensors = new Map(header.tensors.map((tensor, i) => [tensor.name, { ...tensor, bytes: arrays[i]! }]));
   const weights = tensorsUnder(tensors, 'weight');
   for (const variable of variables) restoreVariable(variable, weights.get(variable.name)!);
@@ -143,5 +143,5 @@ export async function takeWelcome({ header, arrays }: Welcome, { variables, opti
   const { round, ...others } = header.counters;
   const counters = round === undefined ? others : { ...others, round: { steps: round.steps } }; // others tell the rest
   const state = { counters, variables: trained, sums: [], ...tensorStatesOf(tensors) };
-  await optimizer.adoptState(state, header.hasBegun);
+  await steps.adoptState(state, header.hasBegun);
 }

@@ -58,7 +58,7 @@ test.each([
   const before = training(isElastic);
   await before.step();
   const after = training(isElastic);
-  await before.gradients.checkpointed.withState(state => after.gradients.checkpointed.restoreState(state));
+  await before.gradients.steps.withState(state => after.gradients.steps.restoreState(state));
   await after.step();
   expect(after.told).toEqual([first]);
   before.gradients.dispose();

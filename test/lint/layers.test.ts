@@ -78,7 +78,7 @@ describe('the layers', () => {
     ['src/bench/optimizer/x.ts', '../statistics'],
     ['src/tensorflow/x.ts', '../communicator/communicator'],
     ['src/tensorflow/x.ts', '../checkpoint/save-checkpoint'],
-    ['src/tensorflow/x.ts', '../core/step-runner'],
+    ['src/tensorflow/x.ts', '../core/exchange-steps'],
     ['src/core/x.ts', '../communicator/communicator'],
     ['src/core/x.ts', '../shape'],
     ['src/core.ts', './core/core-ring'],

@@ -36,7 +36,7 @@ const { connect, loadBackend, noCompression } = require(${JSON.stringify(ROOT)})
   while (performance.now() < 60_000) {
     await optimizer.minimizeAsync(() => w.sub(ring.rank).square().mean());
     await checkpoint.afterStep();
-    if (optimizer.nextStep === step + 1) console.log(ring.rank + ' began at ' + step);
+    if (optimizer.statistics.steps === 1) console.log(ring.rank + ' began at ' + step);
   }
 })();
 `;

@@ -3,11 +3,11 @@ import type { Communicator } from '../../src/communicator/communicator';
 import { noCompression } from '../../src/index';
 import { quietCpuBackend } from '../../src/tensorflow/cpu-backend';
 import { Ring } from '../../src/tensorflow/ring';
-import type { Trained } from '../../src/tensorflow/trained';
+import { type Training, trainedOf } from '../../src/tensorflow/trained';
 import { captureWelcome, passWelcome } from '../../src/tensorflow/welcome';
 
 let ring: Ring;
-let trained: Trained;
+let trained: Training;
 /** The header of a rank that trains the same. */
 let header: { tensors: { name: string; type: string; shape: number[]; byteLength: number }[] } & Record<
   string,
@@ -20,7 +20,7 @@ beforeAll(async () => {
   const variables = [tf.variable(tf.ones([3]), true, 'w'), tf.variable(tf.ones([2, 2]), true, 'v')];
   const optimizer = ring.wrap(tf.train.adam(0.1), { compression: noCompression() });
   optimizer.minimize(() => variables[0]!.sum().add(variables[1]!.sum()) as tf.Scalar, false, variables);
-  trained = { variables, optimizer };
+  trained = trainedOf({ variables, optimizer }, 'ring.join');
   const welcome = await captureWelcome(trained, { epoch: 1, batch: 0 }, { mine: true });
   header = JSON.parse(JSON.stringify(welcome.header)) as typeof header;
 });
