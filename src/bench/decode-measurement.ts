@@ -1,4 +1,4 @@
-import { sumPayloads } from '../collectives/sum-payloads';
+import { sumPayloads } from '../collectives/sparse-all-reduce';
 import type { SharedHeap } from '../memory/shared-heap';
 import { GradientCodec } from '../compression/gradient-codec';
 import { sentCount } from '../compression/sparsity-schedule';

@@ -1,8 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { crc32 } from 'node:zlib';
 import type { CollectiveCall } from '../collectives/collective-call';
-import { clipFactor } from '../compression/clipping';
-import { type CompressionMethod, methodOf } from '../compression/compression-method';
+import { clipFactor, type ClipNorms } from '../compression/clipping';
+import { type CompressionMethod, methodOf, type RouteName } from '../compression/compression-method';
 import type { EntryRoute } from '../compression/dgc-options';
 import { GradientCodec } from '../compression/gradient-codec';
 import type { TreatmentStep } from '../compression/tensor-treatment';
@@ -39,8 +40,8 @@ export class GradientExchange {
   private readonly weighsMessages: boolean;
   /** What links cost if nobody has measured them. */
   private unmeasured: LinkCost;
-  /** The last choice of a route. It depends on nothing else than on what it has. */
-  private choice: RouteChoice | undefined;
+  /** How the last step was taken. */
+  private choice: StepChoice | undefined;
   /** A step that has accumulated, and is not over. */
   private unfinished: Accumulated | undefined;
 
@@ -128,14 +129,15 @@ export class GradientExchange {
     const before = sent();
     // One path for all frames of a step: they show in which call a neighbour is.
     const path = this.method.perHost && step.density < 1 ? call.inBulk() : call;
-    const { route, density, links, denseBytes, prices } = await this.choose(path, step);
+    const choice = await this.choose(path, step);
+    const { route, density, links, denseBytes, prices, clipNorms } = choice;
     const chosen = sent();
     const sumsHost = this.method.perHost && density < 1;
     const ofHost = sumsHost ? await clock.travel(() => sumOfHost(path, this.arenas, this.ownRun)) : undefined;
-    const arenas = this.arenas.map(arena => stepOf(arena, this.treatmentStep(step, density, ofHost)));
+    const arenas = this.arenas.map(arena => stepOf(arena, this.treatmentStep(step, choice, ofHost)));
     if (sumsHost) await clock.travel(() => handOverState(path, arenas, this.ownRun));
     const inHost = sent() - chosen;
-    const { residualScale, momentumFactor, step: number = 0, notices = 0 } = step;
+    const { residualScale, step: number = 0, notices = 0 } = step;
     const known = step.nonFiniteTensor ?? ofHost?.nonFiniteTensor;
     const select = () => this.select(arenas, { residualScale, known, isZero: ofHost?.hasSum === false });
     const nonFiniteTensor = await clock.stage('compress', 'select', select);
@@ -153,8 +155,7 @@ export class GradientExchange {
     const result = { bytesSent, denseBytes, route, density, links, notices: agreed } as const;
     const overflow = await clock.stage('decode', 'average', () => {
       if (nonFinite !== undefined) return nonFinite;
-      const { mean: clipNorm } = this.method.clipNorms(momentumFactor);
-      if (clipNorm !== undefined) means.clip(arenas, clipNorm);
+      if (clipNorms.mean !== undefined) means.clip(arenas, clipNorms.mean);
       means.applyMomentum(arenas);
       return means.forgetOverflowed();
     });
@@ -164,19 +165,43 @@ export class GradientExchange {
     return { ...result, timesMs: clock.timesMs };
   }
 
-  /** How the step treats the tensors, and its route. All ranks choose the same. */
-  private async choose(call: CollectiveCall, step: ExchangeStep) {
-    const { density: asked, maySendAll = false } = step;
-    const allowed = this.method.routes(asked);
+  /** How the step is taken. All ranks choose the same: as for the last step, if nothing has changed since. */
+  private async choose(call: CollectiveCall, step: ExchangeStep): Promise<StepChoice> {
+    const { density: asked, maySendAll = false, momentumFactor, links: given } = step;
+    const input = { asked, maySendAll, momentumFactor, given };
+    if (this.choice !== undefined && isDeepStrictEqual(this.choice.input, input)) return this.choice;
+    const { method, transport, plan } = this;
+    const allowed = method.routes(asked);
     const mayChoose = allowed.length > 1;
-    const weighs = mayChoose || this.weighsMessages;
-    const links = step.links ?? (weighs && !this.transport.isLocal ? await measureLinks(call) : undefined);
-    const prices = this.pricesOver(links ?? this.unmeasured);
+    const isMeasured = given === undefined && (mayChoose || this.weighsMessages) && !transport.isLocal;
+    const links = isMeasured ? await measureLinks(call) : given;
+    const { worldSize, hostRuns } = transport;
+    const senders = method.perHost ? hostRuns.length : worldSize;
+    const common = {
+      ...{ input, links, clipNorms: method.clipNorms(momentumFactor) },
+      prices: { ...pricesOf(worldSize, links ?? this.unmeasured), senders },
+      denseBytes: Math.ceil(ringBytes(this.elements, worldSize)),
+    };
+    const taking = (route: RouteName, density: number): StepChoice => {
+      return { ...common, route, density, masks: method.masksAt(density) };
+    };
+    const first = taking(allowed[0]!, asked);
     const among = allowed as readonly EntryRoute[]; // there is no choice between others
-    const route = mayChoose ? (this.plan.route ?? this.cheapest(step, prices, among)) : allowed[0]!;
-    const sendsAll = mayChoose && maySendAll && route === 'dense' && this.plan.route === undefined;
-    const denseBytes = Math.ceil(ringBytes(this.elements, this.transport.worldSize));
-    return { route, links, prices, denseBytes, density: sendsAll ? 1 : asked };
+    const route = mayChoose ? (plan.route ?? this.cheapest(step, first, among)) : first.route;
+    const sendsAll = mayChoose && maySendAll && route === 'dense' && plan.route === undefined;
+    const choice = taking(route, sendsAll ? 1 : asked);
+    this.choice = isMeasured ? undefined : choice; // the next step is given what was measured
+    return choice;
+  }
+
+  private cheapest(step: ExchangeStep, choice: StepChoice, allowed: readonly EntryRoute[]): EntryRoute {
+    const arenas = this.arenas.map(arena => stepOf(arena, this.treatmentStep(step, choice, undefined)));
+    const load = expectedLoad(
+      arenas.flatMap(({ tensors }) => tensors),
+      this.method.format,
+      arenas.length,
+    );
+    return chooseRoute(load, choice.prices, allowed);
   }
 
   /** The ranks of this host beside this one, and itself. */
@@ -185,35 +210,14 @@ export class GradientExchange {
     return hostRuns.find(({ last }) => rank <= last)!;
   }
 
-  private pricesOver(links: LinkCost): Prices {
-    const { worldSize, hostRuns } = this.transport;
-    return { ...pricesOf(worldSize, links), senders: this.method.perHost ? hostRuns.length : worldSize };
-  }
-
-  private cheapest(step: ExchangeStep, prices: Prices, allowed: readonly EntryRoute[]): EntryRoute {
-    const { method, choice } = this;
-    const { density } = step;
-    const { byteNs, hopNs } = prices;
-    if (choice?.density === density && choice.byteNs === byteNs && choice.hopNs === hopNs) return choice.route;
-    const arenas = this.arenas.map(arena => stepOf(arena, this.treatmentStep(step, density, undefined)));
-    const load = expectedLoad(
-      arenas.flatMap(({ tensors }) => tensors),
-      method.format,
-      arenas.length,
-    );
-    const route = chooseRoute(load, prices, allowed);
-    this.choice = { density, byteNs, hopNs, route };
-    return route;
-  }
-
-  private treatmentStep(step: ExchangeStep, density: number, ofHost: HostSum | undefined): TreatmentStep {
+  private treatmentStep(step: ExchangeStep, choice: StepChoice, ofHost: HostSum | undefined): TreatmentStep {
     const { momentumFactor, momentumScale = 1 } = step;
+    const { density, masks, clipNorms } = choice;
     const { method, plan, transport } = this;
-    const { rank: clipNorm } = method.clipNorms(momentumFactor);
     const { sumOfSquares } = ofHost ?? step;
     const peers = ofHost === undefined ? transport.worldSize : peersOf(transport);
-    const gradientScale = clipFactor({ sumOfSquares, clipNorm, worldSize: peers });
-    const [correctsMomentum, masks] = [method.correctsMomentum, method.masksAt(density)];
+    const gradientScale = clipFactor({ sumOfSquares, clipNorm: clipNorms.rank, worldSize: peers });
+    const { correctsMomentum } = method;
     return { density, gradientScale, momentumFactor, nesterov: plan.nesterov, momentumScale, correctsMomentum, masks };
   }
 
@@ -273,10 +277,24 @@ function peersOf({ hostRuns, worldSize }: Transport): number {
   return 1 / sumOf(hostRuns, ({ first, last }) => ((last - first + 1) / worldSize) ** 2);
 }
 
-/** The cheapest route of a density over such links. */
-interface RouteChoice extends LinkCost {
+/** How a step is taken. */
+interface StepChoice {
+  /** All on which the choice depends, in a ring. */
+  readonly input: {
+    readonly asked: number;
+    readonly maySendAll: boolean;
+    readonly momentumFactor: number;
+    readonly given: LinkCost | undefined;
+  };
+  /** What the links cost. Undefined if nobody needs to know. */
+  readonly links: LinkCost | undefined;
+  readonly prices: Prices;
+  readonly route: RouteName;
   readonly density: number;
-  readonly route: EntryRoute;
+  readonly masks: boolean;
+  readonly clipNorms: ClipNorms;
+  /** What the dense ring would send. */
+  readonly denseBytes: number;
 }
 
 /** A step that has accumulated. */

@@ -3,7 +3,7 @@ import { ownFile } from '../own-file';
 import type { KernelMemory } from '../kernel-memory';
 import type { FloatType, Kernels, ReducedType, ReduceOperation } from './kernels';
 import { type MatrixExports, matrixKernels } from './matrix-kernels';
-import { type CodecExports, codecKernels } from './wasm-codec-kernels';
+import { type CodecExports, codecKernels } from './codec-kernels';
 
 type Reduce = (into: number, from: number, elementCount: number) => void;
 type Scale = (data: number, factor: number, elementCount: number) => number;

@@ -1,18 +1,18 @@
 /** A helper of the comm thread, for one exchange: see {@link TensorThreads}. It never returns to its event loop. */
 import { receiveMessageOnPort, workerData } from 'node:worker_threads';
-import { sumSection } from '../../collectives/sum-payloads';
+import { sumSection } from '../../collectives/sparse-all-reduce';
 import { methodOf } from '../../compression/compression-method';
 import { GradientCodec } from '../../compression/gradient-codec';
+import type { TensorTreatment } from '../../compression/tensor-treatment';
 import { serializeError } from '../../errors';
 import { instantiateKernels } from '../../kernels/wasm-kernels';
-import { ofPart, treatmentsOf } from '../routes/route';
+import { meansIn, ofPart, treatmentsOf } from '../routes/route';
 import {
   CONTROL,
   type HelperCommand,
   type HelperData,
   type HelperMessage,
   itemsOf,
-  meansIn,
   noteOutcome,
   takeItems,
   takeOutcome,
@@ -36,7 +36,7 @@ function carryOut({ work, arena: index, part, step, onlyApplied, payloads, first
   const arena = arenas[index]!;
   const tensors = ofPart(treatmentsOf(arena, step), part);
   const items = itemsOf(work, tensors);
-  const means = work === 'average' ? meansIn(arena, tensors, payloads.length, outcomes) : undefined;
+  const means = work === 'average' ? meansIn(arena, tensors, payloads.length, noteOverflow) : undefined;
   const run = (item: number): void => {
     const section = items[item]!;
     const { from, until } = section;
@@ -62,6 +62,10 @@ function carryOut({ work, arena: index, part, step, onlyApplied, payloads, first
       tell({ error: serializeError(error, 'ERR_COMM_THREAD') });
     }
   });
+}
+
+function noteOverflow(tensor: TensorTreatment): void {
+  noteOutcome(outcomes, tensor, false);
 }
 
 function tell(message: HelperMessage, transferred: readonly ArrayBuffer[] = []): void {

@@ -1,25 +1,25 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { requireRoomForThread } from '../../address-space';
-import { sumSection } from '../../collectives/sum-payloads';
+import { sumSection } from '../../collectives/sparse-all-reduce';
 import {
   type GradientStreams,
   joinSections,
   type Section,
   type SectionStreams,
+  sectionsOf,
 } from '../../compression/gradient-streams';
 import type { TensorTreatment } from '../../compression/tensor-treatment';
 import { deserializeError } from '../../errors';
 import { ownFile } from '../../own-file';
 import type { ReceivedPayload } from '../../wire/gradient-payload';
 import type { ExchangePlan } from '../messages';
-import { type StepArena, sumOf } from '../routes/route';
+import { meansIn, type StepArena, sumOf } from '../routes/route';
 import {
   CONTROL,
   type HelperCommand,
   type HelperData,
   type HelperMessage,
   itemsOf,
-  meansIn,
   noteOutcome,
   takeItems,
   takeOutcome,
@@ -88,10 +88,10 @@ export class TensorThreads {
   compress(arena: StepArena): number | undefined {
     const { tensors } = arena;
     const { outcomes } = this;
-    const compress = (tensor: TensorTreatment) => noteOutcome(outcomes, tensor, tensor.compress());
-    if (this.helpers.length > 0 && elementsOf(tensors) >= WORTH_ELEMENTS)
-      this.run('compress', arena, ({ from }) => compress(tensors[from]!));
-    else tensors.forEach(compress);
+    if (this.helpers.length === 0 || elementsOf(tensors) < WORTH_ELEMENTS) {
+      return tensors.filter(tensor => !tensor.compress()).at(-1)?.number;
+    }
+    this.run('compress', arena, ({ from }) => noteOutcome(outcomes, tensors[from]!, tensors[from]!.compress()));
     return tensors.filter(tensor => !takeOutcome(outcomes, tensor)).at(-1)?.number;
   }
 
@@ -110,21 +110,24 @@ export class TensorThreads {
   /**
    * Decodes the payloads of all ranks. Their mean takes the place of the gradients.
    *
-   * @returns the tensors whose sum has overflowed.
+   * @returns the tensors whose sum has overflowed. Some may be there twice.
    * @throws GradringError `ERR_PROTOCOL`, naming the rank, for a payload that does not fit the tensors.
    */
-  average(arena: StepArena, payloads: readonly ReceivedPayload[]): TensorTreatment[] {
+  average(arena: StepArena, payloads: readonly ReceivedPayload[]): readonly TensorTreatment[] {
     const { tensors, codec, workspace, bytes } = arena;
     const { outcomes } = this;
-    for (const tensor of tensors) noteOutcome(outcomes, tensor, true);
     const place = { kernels: arena.context.kernels, codec, workspace, end: bytes };
-    const means = meansIn(place, tensors, payloads.length, outcomes);
+    const overflowed: TensorTreatment[] = [];
+    const means = meansIn(place, tensors, payloads.length, tensor => overflowed.push(tensor));
     const average = (section: Section) => sumSection(means, payloads, section);
-    const sections = itemsOf('average', tensors);
-    if (this.helpers.length > 0 && sections.length > 1) {
+    const sections = sectionsOf(tensors);
+    if (this.helpers.length === 0 || sections.length === 1) sections.forEach(average);
+    else {
+      for (const tensor of tensors) noteOutcome(outcomes, tensor, true);
       this.run('average', arena, average, { payloads: this.shared(payloads) });
-    } else sections.forEach(average);
-    return tensors.filter(tensor => !takeOutcome(outcomes, tensor));
+      overflowed.push(...tensors.filter(tensor => !takeOutcome(outcomes, tensor)));
+    }
+    return overflowed;
   }
 
   /** The payloads, with their streams in memory that all threads share. It is valid until the next call. */

@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import * as addressSpace from '../../../src/address-space';
-import * as sumPayloads from '../../../src/collectives/sum-payloads';
+import * as sparseAllReduce from '../../../src/collectives/sparse-all-reduce';
 import { CollectiveCall, SCRATCH_BYTES } from '../../../src/collectives/collective-call';
 import { Communicator } from '../../../src/communicator/communicator';
 import { dgc, type DgcOptions } from '../../../src/compression/dgc-options';
@@ -71,7 +71,7 @@ function watch() {
     compress: jest.spyOn(LargestTreatment.prototype, 'compress'),
     settle: jest.spyOn(LargestTreatment.prototype, 'settle'),
     encode: jest.spyOn(GradientCodec.prototype, 'encodeSection'),
-    average: jest.spyOn(sumPayloads, 'sumSection'),
+    average: jest.spyOn(sparseAllReduce, 'sumSection'),
   };
   const joined = jest.spyOn(gradientStreams, 'joinSections');
   return () => {

@@ -1,4 +1,4 @@
-import { sumPayloads } from '../../src/collectives/sum-payloads';
+import { sumPayloads } from '../../src/collectives/sparse-all-reduce';
 import { GradientCodec, GradientDecoder } from '../../src/compression/gradient-codec';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 import type { ReceivedPayload } from '../../src/wire/gradient-payload';
