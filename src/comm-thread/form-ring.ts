@@ -197,7 +197,18 @@ async function open(
   const { rank, worldSize, isLocal, hostRuns, isHere, ranksHere, hasCore, timeoutMs } = site;
   const { linkRate } = site.options;
   const { generation } = site.roster;
-  const place = { ringId, generation, rank, worldSize, addresses, isLocal, hostRuns, isHere, ranksHere, hasCore };
+  const place = {
+    ringId: BigInt(`0x${ringId}`),
+    generation,
+    rank,
+    worldSize,
+    addresses,
+    isLocal,
+    hostRuns,
+    isHere,
+    ranksHere,
+    hasCore,
+  };
   const links = { left: left.link, right: right.link };
   const lanes = { left: left.lane, right: right.lane };
   const failed = deferred<GradringError>();
@@ -272,7 +283,7 @@ async function ownPlace(isNear: boolean, options: ConnectOptions): Promise<Liste
 
 /** All rings of an elastic run are one in its timelines. */
 function timelineName({ elastic, runId }: ConnectOptions, start?: Start): string {
-  return elastic === undefined ? start!.ringId.toString(16) : `${ELASTIC_RINGS}${runId}`;
+  return elastic === undefined ? start!.ringId : `${ELASTIC_RINGS}${runId}`;
 }
 
 function alone(observer: Observer, generation: number, name: string): FormedRing {

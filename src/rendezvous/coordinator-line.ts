@@ -3,9 +3,8 @@ import { GradringError } from '../errors';
 import { curveClient } from '../transport/control/curve';
 import { unregister, register } from '../transport/control/open-sockets';
 import { WakingTimer } from '../waking-time';
-import type { RendezvousMessage } from '../wire/rendezvous-message';
+import { decodeRendezvousMessage, encodeRendezvousMessage, type RendezvousMessage } from '../wire/rendezvous-message';
 import { endpointOf, type MeetingPlace } from './rendezvous-options';
-import { messageIn, toText } from './text-message';
 
 /** A roster of the largest ring has some 7 MB. */
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
@@ -58,7 +57,7 @@ export class CoordinatorLine {
 
   /** @throws GradringError `ERR_RENDEZVOUS_TIMEOUT` if there is nobody to send it to. */
   async send(message: RendezvousMessage): Promise<void> {
-    await this.socket.send(toText(message)).catch(async (error: NodeJS.ErrnoException) => {
+    await this.socket.send(encodeRendezvousMessage(message)).catch(async (error: NodeJS.ErrnoException) => {
       throw error.code === 'EAGAIN' ? await this.noAnswer(this.endpoint) : error;
     });
   }
@@ -85,7 +84,7 @@ export class CoordinatorLine {
 
   private messageIn(parts: readonly Buffer[]): RendezvousMessage {
     try {
-      return messageIn(parts);
+      return decodeRendezvousMessage(parts);
     } catch (error) {
       throw this.broken((error as Error).message);
     }

@@ -3,10 +3,9 @@ import { isLoopback } from '../environment/network';
 import { GradringError } from '../errors';
 import { Observer } from '../observer';
 import { bind, PROOF_MS, unregister, register } from '../transport/control/open-sockets';
-import type { RendezvousMessage } from '../wire/rendezvous-message';
+import { decodeRendezvousMessage, encodeRendezvousMessage, type RendezvousMessage } from '../wire/rendezvous-message';
 import type { Coordinator } from './coordinator';
 import { endpointOf, type MeetingPlace } from './rendezvous-options';
-import { messageIn, toText } from './text-message';
 
 /** The messages of members are short. A peer that sends more is disconnected. */
 const MAX_MESSAGE_BYTES = 65_536;
@@ -60,7 +59,7 @@ export class CoordinatorSocket {
       const line = { id: routing.toString('hex'), tell: (message: RendezvousMessage) => this.send(routing, message) };
       let message: RendezvousMessage;
       try {
-        message = messageIn(rest);
+        message = decodeRendezvousMessage(rest);
       } catch (error) {
         this.coordinator.hearBroken((error as Error).message, line);
         continue;
@@ -73,7 +72,7 @@ export class CoordinatorSocket {
   private send(routing: Buffer, message: RendezvousMessage): void {
     this.sending = this.sending
       .then(() => {
-        if (this.last?.message !== message) this.last = { message, text: toText(message) };
+        if (this.last?.message !== message) this.last = { message, text: encodeRendezvousMessage(message) };
         const { text } = this.last;
         this.observer.count('rendezvousMessagesSent');
         this.observer.count('rendezvousBytesSent', text.length);

@@ -217,7 +217,7 @@ export class Coordinator {
   private listen(member: number, endpoint: string, line: MemberLine): void {
     const { formation } = this;
     if (formation.isConnecting) return;
-    formation.listen(member, endpoint, randomBytes(8).readBigUInt64LE(), line);
+    formation.listen(member, endpoint, randomBytes(8).toString('hex'), line);
     if (!formation.isConnecting) return;
     this.wait('connect');
     this.beginStep();

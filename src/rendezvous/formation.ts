@@ -92,7 +92,7 @@ export class Formation {
   }
 
   /** Notes where a member listens. When all listen, tells them where the others do. */
-  listen(member: number, endpoint: string, ringId: bigint, line: MemberLine): void {
+  listen(member: number, endpoint: string, ringId: string, line: MemberLine): void {
     if (!this.isMember(member, line)) return;
     this.endpoints.set(member, endpoint);
     if (!this.isConnecting) return;

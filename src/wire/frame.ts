@@ -14,7 +14,7 @@ import { isRankStatus, type RankStatus } from './rank-status';
 export { FrameKind, type Mail, MailStep, Operation, Purpose };
 
 /** Increased with every change of the wire that an older peer would misread. */
-export const PROTOCOL_VERSION = 28;
+export const PROTOCOL_VERSION = 29;
 
 /** The element types. On the wire each is its position in this list. */
 export const ELEMENT_TYPES = [
@@ -282,7 +282,7 @@ export function checkedRoot<T extends { bb_pos: number }>(
 }
 
 /** Throws unless the table at that offset is within the bytes, and its fields are within the table. */
-export function checkTable(bytes: Uint8Array, table: number): void {
+function checkTable(bytes: Uint8Array, table: number): void {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const vtable = table - view.getInt32(table, true);
   const vtableBytes = view.getUint16(vtable, true);
@@ -316,7 +316,7 @@ function decodeGreeting(text: string | null): Greeting {
 }
 
 /** The value of JSON; undefined if the text is none. (The words of the parser's error would quote it.) */
-function parsed(text: string | null): unknown {
+export function parsed(text: string | null): unknown {
   try {
     return JSON.parse(text ?? '');
   } catch {

@@ -1,217 +1,127 @@
-import * as flatbuffers from 'flatbuffers';
 import { ERROR_CODES, type ErrorCode } from '../errors';
 import { printableLines } from '../printable';
-import { isName, isOneOf } from '../shape';
-import { checked, checkedRoot, checkTable, protocolError } from './frame';
-import { Ask } from './generated/ask';
-import { Formed } from './generated/formed';
-import { Join } from './generated/join';
-import { Leave } from './generated/leave';
-import { Listening } from './generated/listening';
-import { Message } from './generated/message';
-import { Refuse } from './generated/refuse';
-import { RendezvousMessage as MessageTable } from './generated/rendezvous-message';
-import { Roster } from './generated/roster';
-import { Connected } from './generated/connected';
-import { Start } from './generated/start';
-import { Waiting } from './generated/waiting';
+import { type Check, isBetween, isBoolean, isListOf, isName, isObject, isOneOf, isText, isWith } from '../shape';
+import { parsed, PROTOCOL_VERSION, protocolError } from './frame';
 
-/** The messages of the rendezvous. schemas/rendezvous.fbs says which end sends each of them, and when. */
-export type RendezvousMessage =
-  | {
-      readonly kind: 'join';
-      readonly protocolVersion: number;
-      readonly runId: string;
-      readonly worldSize: number;
-      readonly rank: number;
-      readonly hostId: string;
-      readonly publicKey: string;
-      readonly newcomer: boolean;
-      readonly admits: boolean;
-      readonly patienceMs: number;
-      readonly agreed: readonly string[];
-    }
-  | {
-      readonly kind: 'roster';
-      readonly hostIds: readonly string[];
-      readonly publicKeys: readonly string[];
-      readonly members: readonly number[];
-      readonly generation: number;
-    }
-  | { readonly kind: 'listening'; readonly rank: number; readonly endpoint: string }
-  | { readonly kind: 'start'; readonly ringId: bigint; readonly endpoints: readonly string[] }
-  | { readonly kind: 'connected'; readonly rank: number; readonly lanes: boolean }
-  | { readonly kind: 'formed'; readonly lanes: boolean }
-  | { readonly kind: 'leave' | 'ask'; readonly rank: number }
-  | { readonly kind: 'waiting'; readonly count: number }
-  | { readonly kind: 'refuse'; readonly code: ErrorCode; readonly message: string };
+/**
+ * The messages by which ranks find each other, as JSON. Each rank is connected to the coordinator until the ring has
+ * formed. In a static run, rank 0 holds the coordinator until then. In an elastic run the launcher holds it for the
+ * whole run: the ranks are members, with the numbers of their launch, and each generation of the ring has ranks of its
+ * own.
+ */
+interface Bodies {
+  /** From each rank. */
+  readonly join: {
+    readonly protocolVersion: number;
+    readonly runId: string;
+    readonly worldSize: number;
+    readonly rank: number;
+    /** Equal for two processes exactly if a unix socket can connect them. */
+    readonly hostId: string;
+    /** CURVE key of this rank's links, as Z85. Empty without a run token. */
+    readonly publicKey: string;
+    /** Elastic: it has no state yet, and waits until the others let it in. */
+    readonly newcomer: boolean;
+    /** Elastic: it lets newcomers in now. */
+    readonly admits: boolean;
+    /** Elastic: how long it waits for the others. */
+    readonly patienceMs: number;
+    /** Options that must be the same on all ranks, in the order of RANK_OPTIONS. Empty: not set. */
+    readonly agreed: readonly string[];
+  };
+  /** To all, when all have joined. The lists are by rank. */
+  readonly roster: {
+    readonly hostIds: readonly string[];
+    readonly publicKeys: readonly string[];
+    /** The same numbers if the run is not elastic. */
+    readonly members: readonly number[];
+    readonly generation: number;
+  };
+  /** From each rank: where it listens for its left neighbour. */
+  readonly listening: { readonly rank: number; readonly endpoint: string };
+  /** To all: where each rank listens. */
+  readonly start: {
+    /** 16 hexadecimal digits, in the header of all frames: random, so that two runs at one port never mix. */
+    readonly ringId: string;
+    readonly endpoints: readonly string[];
+  };
+  /** From each rank: its links are connected, and perhaps the lanes beside both of them are open. */
+  readonly connected: { readonly rank: number; readonly lanes: boolean };
+  /** To all: the links of all ranks are connected, and perhaps the lanes of all are open. */
+  readonly formed: { readonly lanes: boolean };
+  /** To a rank, instead of the above: the reason. From a rank: it cannot continue, which the coordinator tells all. */
+  readonly refuse: { readonly code: ErrorCode; readonly message: string };
+  /** From a member: it will not join any more. */
+  readonly leave: { readonly rank: number };
+  /** From a member: how many newcomers wait? */
+  readonly ask: { readonly rank: number };
+  /** The answer. */
+  readonly waiting: { readonly count: number };
+}
 
-/** The words of a refusal are cut, because a coordinator takes 64 KiB from a member, in base64. In UTF-16 units. */
+/** A message of the rendezvous. */
+export type RendezvousMessage = { [K in keyof Bodies]: { readonly kind: K } & Bodies[K] }[keyof Bodies];
+
+/** The words of a refusal are cut, because a coordinator takes 64 KiB from a member. In UTF-16 units. */
 const LONGEST_WORDS = 16_000;
 
-const isErrorCode = isOneOf(ERROR_CODES);
+const isUint32 = isBetween(0, 2 ** 32 - 1);
+const areNames = isListOf(isName) as Check<readonly string[]>;
+const isRingId: Check<string> = (value): value is string => isText(value) && /^[0-9a-f]{16}$/.test(value);
 
-/** Packs a message. */
-export function encodeRendezvousMessage(message: RendezvousMessage): Uint8Array {
-  const builder = new flatbuffers.Builder(256);
-  const [type, body] = encodeBody(builder, message);
-  MessageTable.startRendezvousMessage(builder);
-  MessageTable.addMessageType(builder, type);
-  MessageTable.addMessage(builder, body);
-  builder.finish(MessageTable.endRendezvousMessage(builder));
-  return builder.asUint8Array();
+const CHECKS: { readonly [K in keyof Bodies]: Check<Bodies[K]> } = {
+  join: isWith({
+    ...{ protocolVersion: isUint32, runId: isName, worldSize: isUint32, rank: isUint32, hostId: isName },
+    ...{ publicKey: isName, newcomer: isBoolean, admits: isBoolean, patienceMs: isUint32, agreed: areNames },
+  }),
+  roster: isWith({
+    ...{ hostIds: areNames, publicKeys: areNames, members: isListOf(isUint32), generation: isUint32 },
+  }),
+  listening: isWith({ rank: isUint32, endpoint: isName }),
+  start: isWith({ ringId: isRingId, endpoints: areNames }),
+  connected: isWith({ rank: isUint32, lanes: isBoolean }),
+  formed: isWith({ lanes: isBoolean }),
+  refuse: isWith({ code: isOneOf(ERROR_CODES), message: isText }),
+  leave: isWith({ rank: isUint32 }),
+  ask: isWith({ rank: isUint32 }),
+  waiting: isWith({ count: isUint32 }),
+};
+
+/** A rank of another protocol version gets to know it, whatever else its message has. */
+const isOtherVersion = isWith({ protocolVersion: isUint32, rank: isUint32 });
+const NO_JOIN = {
+  kind: 'join' as const,
+  ...{ runId: '', worldSize: 0, hostId: '', publicKey: '', newcomer: false, admits: false, patienceMs: 0, agreed: [] },
+};
+
+/**
+ * A message as text. ZeroMQ copies text. It releases a buffer, in contrast, on the thread that sent it, once it is
+ * delivered or dropped. If that thread has ended by then, it writes to freed memory.
+ */
+export function encodeRendezvousMessage(message: RendezvousMessage): string {
+  return JSON.stringify(withShortWords(message));
 }
 
 /**
- * Unpacks a message.
+ * The message that was received as these parts.
  *
- * @throws GradringError `ERR_PROTOCOL` for bytes that are not such a message.
+ * @throws GradringError `ERR_PROTOCOL` if they are not one message.
  */
-export function decodeRendezvousMessage(bytes: Uint8Array): RendezvousMessage {
-  const root = checkedRoot(bytes, 'rendezvous message', buffer => MessageTable.getRootAsRendezvousMessage(buffer));
-  const body = <T extends { bb_pos: number }>(empty: T): T => {
-    const table = root.message(empty) as T | null;
-    if (table === null) throw new RangeError('no message');
-    checkTable(bytes, table.bb_pos);
-    return table;
-  };
-  return checked('rendezvous message', () => {
-    switch (root.messageType()) {
-      case Message.Join: {
-        const join = body(new Join());
-        return {
-          kind: 'join' as const,
-          protocolVersion: join.protocolVersion(),
-          runId: text(join.runId()),
-          worldSize: join.worldSize(),
-          rank: join.rank(),
-          hostId: text(join.hostId()),
-          publicKey: text(join.publicKey()),
-          newcomer: join.newcomer(),
-          admits: join.admits(),
-          patienceMs: join.patienceMs(),
-          agreed: strings(join.agreedLength(), i => join.agreed(i), bytes),
-        };
-      }
-      case Message.Roster: {
-        const roster = body(new Roster());
-        return {
-          kind: 'roster' as const,
-          hostIds: strings(roster.hostIdsLength(), i => roster.hostIds(i), bytes),
-          publicKeys: strings(roster.publicKeysLength(), i => roster.publicKeys(i), bytes),
-          members: numbers(roster.membersLength(), i => roster.members(i), bytes),
-          generation: roster.generation(),
-        };
-      }
-      case Message.Listening: {
-        const listening = body(new Listening());
-        return { kind: 'listening' as const, rank: listening.rank(), endpoint: text(listening.endpoint()) };
-      }
-      case Message.Start: {
-        const start = body(new Start());
-        const endpoints = strings(start.endpointsLength(), i => start.endpoints(i), bytes);
-        return { kind: 'start' as const, ringId: start.ringId(), endpoints };
-      }
-      case Message.Connected: {
-        const connected = body(new Connected());
-        return { kind: 'connected' as const, rank: connected.rank(), lanes: connected.lanes() };
-      }
-      case Message.Formed:
-        return { kind: 'formed' as const, lanes: body(new Formed()).lanes() };
-      case Message.Leave:
-        return { kind: 'leave' as const, rank: body(new Leave()).rank() };
-      case Message.Ask:
-        return { kind: 'ask' as const, rank: body(new Ask()).rank() };
-      case Message.Waiting:
-        return { kind: 'waiting' as const, count: body(new Waiting()).count() };
-      case Message.Refuse: {
-        const refuse = body(new Refuse());
-        const code: unknown = refuse.code();
-        if (!isErrorCode(code)) throw protocolError('names an error code that does not exist');
-        return { kind: 'refuse' as const, code, message: printableLines(refuse.message() ?? '', LONGEST_WORDS) };
-      }
-      default:
-        throw protocolError('is not a message of the rendezvous');
-    }
-  });
-}
-
-function encodeBody(builder: flatbuffers.Builder, message: RendezvousMessage): [Message, flatbuffers.Offset] {
-  switch (message.kind) {
-    case 'join': {
-      const runId = builder.createString(message.runId);
-      const hostId = builder.createString(message.hostId);
-      const publicKey = builder.createString(message.publicKey);
-      const agreed = Join.createAgreedVector(
-        builder,
-        message.agreed.map(value => builder.createString(value)),
-      );
-      const { protocolVersion, worldSize, rank, newcomer, admits, patienceMs } = message;
-      const who = [protocolVersion, runId, worldSize, rank, hostId, publicKey] as const;
-      return [Message.Join, Join.createJoin(builder, ...who, newcomer, admits, patienceMs, agreed)];
-    }
-    case 'roster': {
-      const ids = message.hostIds.map(id => builder.createString(id));
-      const hostIds = Roster.createHostIdsVector(builder, ids);
-      const keys = message.publicKeys.map(key => builder.createString(key));
-      const publicKeys = Roster.createPublicKeysVector(builder, keys);
-      const members = Roster.createMembersVector(builder, [...message.members]);
-      const { generation } = message;
-      return [Message.Roster, Roster.createRoster(builder, hostIds, publicKeys, members, generation)];
-    }
-    case 'listening': {
-      const endpoint = builder.createString(message.endpoint);
-      return [Message.Listening, Listening.createListening(builder, message.rank, endpoint)];
-    }
-    case 'start': {
-      const endpoints = message.endpoints.map(endpoint => builder.createString(endpoint));
-      return [
-        Message.Start,
-        Start.createStart(builder, message.ringId, Start.createEndpointsVector(builder, endpoints)),
-      ];
-    }
-    case 'connected':
-      return [Message.Connected, Connected.createConnected(builder, message.rank, message.lanes)];
-    case 'formed':
-      return [Message.Formed, Formed.createFormed(builder, message.lanes)];
-    case 'leave':
-      return [Message.Leave, Leave.createLeave(builder, message.rank)];
-    case 'ask':
-      return [Message.Ask, Ask.createAsk(builder, message.rank)];
-    case 'waiting':
-      return [Message.Waiting, Waiting.createWaiting(builder, message.count)];
-    case 'refuse': {
-      const code = builder.createString(message.code);
-      const words = builder.createString(printableLines(message.message, LONGEST_WORDS));
-      return [Message.Refuse, Refuse.createRefuse(builder, code, words)];
-    }
+export function decodeRendezvousMessage(parts: readonly Uint8Array[]): RendezvousMessage {
+  if (parts.length !== 1) throw protocolError(`comes in ${parts.length} parts`);
+  const value = parsed(Buffer.from(parts[0]!).toString());
+  if (!isObject(value)) throw protocolError('holds no valid rendezvous message');
+  const { kind } = value;
+  if (kind === 'join' && value.protocolVersion !== PROTOCOL_VERSION && isOtherVersion(value)) {
+    return { ...NO_JOIN, protocolVersion: value.protocolVersion, rank: value.rank };
   }
+  const isKnown = typeof kind === 'string' && Object.hasOwn(CHECKS, kind);
+  if (!isKnown || !CHECKS[kind as keyof Bodies](value)) throw protocolError('holds no valid rendezvous message');
+  return withShortWords(value as unknown as RendezvousMessage);
 }
 
-/** A name. One that is not there is empty. Throws if it cannot be shown. */
-function text(received: string | null): string {
-  const name = received ?? '';
-  if (!isName(name)) throw new RangeError('a name that cannot be shown');
-  return name;
-}
-
-/**
- * A vector of strings. Throws if it claims more strings than the bytes can hold, or more text: all offsets could point
- * to one long string.
- */
-function strings(length: number, at: (i: number) => string | null, bytes: Uint8Array): string[] {
-  if (length < 0 || length * 4 > bytes.length) throw new RangeError('more strings than bytes');
-  let characters = 0;
-  return Array.from({ length }, (_, i) => {
-    const received = at(i) ?? '';
-    characters += received.length;
-    if (characters > bytes.length) throw new RangeError('more text than bytes');
-    return text(received);
-  });
-}
-
-/** A vector of numbers. Throws if it claims more than the bytes can hold. */
-function numbers(length: number, at: (i: number) => number | null, bytes: Uint8Array): number[] {
-  if (length < 0 || length * 4 > bytes.length) throw new RangeError('more numbers than bytes');
-  return Array.from({ length }, (_, i) => at(i) ?? 0);
+/** The words of a refusal can be shown, and are no longer than is allowed. */
+function withShortWords(message: RendezvousMessage): RendezvousMessage {
+  if (message.kind !== 'refuse') return message;
+  return { ...message, message: printableLines(message.message, LONGEST_WORDS) };
 }

@@ -3,8 +3,7 @@ import { constants } from 'node:os';
 import { type AgentMessage, agentMessageIn, toLine } from '../../src/launcher/hosts/agent-protocol';
 import { printable } from '../../src/printable';
 import type { Target } from './fuzz';
-import { mutateBytes } from './mutate-bytes';
-import { mutateJson } from './mutate-json';
+import { mutateJsonOrBytes } from './mutate-json';
 import { isCount } from './payload-checker';
 import { demand, Violation } from './refusal';
 
@@ -27,11 +26,7 @@ const MESSAGES: AgentMessage[] = [
 export const agentMessageTarget: Target = {
   name: 'agent-message',
   seeds: () => MESSAGES.map(message => ({ bytes: Buffer.from(toLine(message).trimEnd()) })),
-  mutate: (random, entry, other) => {
-    const value = random.below(4) === 0 ? undefined : objectIn(entry.bytes);
-    if (value === undefined) return { bytes: mutateBytes(random, entry.bytes, other.bytes) };
-    return { bytes: Buffer.from(JSON.stringify(mutateJson(random, value))) };
-  },
+  mutate: mutateJsonOrBytes,
   run: bytes => {
     let message: AgentMessage | undefined;
     try {
@@ -47,15 +42,6 @@ export const agentMessageTarget: Target = {
     return { outcome: `accepted: ${message.kind}` };
   },
 };
-
-function objectIn(bytes: Uint8Array): object | undefined {
-  try {
-    const value: unknown = JSON.parse(Buffer.from(bytes).toString('utf8'));
-    return typeof value === 'object' && value !== null ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
 
 function demandSane(message: AgentMessage): void {
   const { kind } = message;

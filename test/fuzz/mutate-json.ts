@@ -1,3 +1,5 @@
+import type { Entry } from './fuzz';
+import { mutateBytes } from './mutate-bytes';
 import type { Random } from './random';
 
 // Damage to values of JSON: what is well written, and means something else.
@@ -60,4 +62,20 @@ function damage(random: Random, parent: Parent, key: string): void {
 /** An assignment to `__proto__` would not be one to a key of that name. */
 function set(parent: Parent, key: string, value: unknown): void {
   Object.defineProperty(parent, key, { value, writable: true, enumerable: true, configurable: true });
+}
+
+/** Damages an object in JSON. One time in four, and where it is none any more, it is damaged as bytes. */
+export function mutateJsonOrBytes(random: Random, { bytes }: Entry, other: Entry): Entry {
+  const value = random.below(4) === 0 ? undefined : objectIn(bytes);
+  if (value === undefined) return { bytes: mutateBytes(random, bytes, other.bytes) };
+  return { bytes: Buffer.from(JSON.stringify(mutateJson(random, value))) };
+}
+
+function objectIn(bytes: Uint8Array): object | undefined {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(bytes).toString('utf8'));
+    return isParent(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -2,8 +2,7 @@ import { isUnitReport, mostAdvanced, ranksBehind, type UnitReport } from '../../
 import type { GradringError } from '../../src/errors';
 import { decodeValues, encodeValue } from '../../src/rank-values';
 import type { Target } from './fuzz';
-import { mutateBytes } from './mutate-bytes';
-import { mutateJson } from './mutate-json';
+import { mutateJsonOrBytes } from './mutate-json';
 import { isCount } from './payload-checker';
 import { demand, refusalOf } from './refusal';
 
@@ -23,15 +22,7 @@ export const unitReportTarget: Target = {
       { ...NOTHING, done: 8, lastName: 'step 7', lastResult: { bytesSent: 7 } },
       { ...NOTHING, done: 6, lastName: 'step 5', failedName: 'step 6', isAdmitting: true },
     ].map(report => ({ bytes: encodeValue(report) })),
-  mutate: (random, entry, other) => {
-    try {
-      const value = JSON.parse(Buffer.from(entry.bytes).toString('utf8')) as object;
-      if (random.below(4) > 0) return { bytes: encodeValue(mutateJson(random, value)) };
-    } catch {
-      // It is none any more.
-    }
-    return { bytes: mutateBytes(random, entry.bytes, other.bytes) };
-  },
+  mutate: mutateJsonOrBytes,
   run: bytes => {
     let reports: UnitReport[];
     try {

@@ -9,8 +9,7 @@ import { failureOf, freePort } from '../support/rings';
 
 afterAll(closeAllSockets);
 
-const textOf = (message: object): string =>
-  Buffer.from(encodeRendezvousMessage(message as RendezvousMessage)).toString('base64');
+const textOf = (message: object): string => encodeRendezvousMessage(message as RendezvousMessage);
 
 const ROSTER = { kind: 'roster', hostIds: ['a', 'b'], publicKeys: ['', ''], members: [0, 1], generation: 0 };
 
@@ -40,7 +39,7 @@ test.each<[string, string[], string]>([
   [
     'an unknown error code',
     [textOf({ kind: 'refuse', code: 'ERR_\x1b[31m', message: '' })],
-    'A frame names an error code that does not exist',
+    'A frame holds no valid rendezvous message',
   ],
   [
     'a host that moves the cursor',
