@@ -115,7 +115,7 @@ if (process.env.RANK === '0' && process.env.WALK_FOLDER) {
 }
 `;
 
-/** One walk, when everything has been done before. */
+/** One walk, after two that warm up. */
 const PROGRAM = `
 const tf = require('@tensorflow/tfjs');
 const { connect, dgc } = require('.');
@@ -134,7 +134,7 @@ async function main() {
   };
   const first = walks[walk === 'lost peer' ? 'allReduce' : walk];
   await first();
-  await first(); // the second step chooses its route by the links that the first has measured
+  await first(); // the first step might have sent everything, so the second one chooses its route again
   await ring.barrier();
   const start = now();
   await Promise.resolve(walks[walk]()).catch(() => {});

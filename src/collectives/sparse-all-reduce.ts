@@ -1,10 +1,10 @@
 import { type GradientCodec, GradientDecoder } from '../compression/gradient-codec';
 import { type Section, sectionsOf, streamsOfSection } from '../compression/gradient-streams';
 import type { ValueFormat } from '../compression/value-format';
-import { GradringError } from '../errors';
 import type { Kernels, Pointer } from '../kernels/kernels';
 import { decodeGradientPayload, type ExpectedTensor, type ReceivedPayload } from '../wire/gradient-payload';
 import { allGatherLists } from './all-gather';
+import { blaming } from './blaming';
 import type { CollectiveCall } from './collective-call';
 
 /** The tensors in one memory. Each rank sends them as one frame. */
@@ -141,16 +141,5 @@ export function sumSection(
       }
     }
     inOrder(decoder => decoder.finish());
-  }
-}
-
-/** Runs a reader of a rank's payload. If it fails, throws `ERR_PROTOCOL` with the rank that made the payload. */
-export function blaming<T>(rank: number, read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof GradringError && error.code === 'ERR_OUT_OF_MEMORY') throw error; // this rank's own fault
-    const words = `Rank ${rank} sent a bad payload: ${(error as Error).message}`;
-    throw new GradringError('ERR_PROTOCOL', words, { rank }, { cause: error });
   }
 }

@@ -282,7 +282,7 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
   }
 
   /** Opens the exchange of these variables, and restores their state if there is one. */
-  open(variables: readonly V[]): void {
+  protected open(variables: readonly V[]): void {
     const { compression } = this.options;
     const nesterov = this.outer.takenOver?.nesterov ?? false;
     this.trained = this.openExchange(variables, { compression, nesterov });

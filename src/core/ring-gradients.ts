@@ -216,13 +216,14 @@ export class ArraySteps
   extends ExchangeSteps<TrainedTensor, ExchangedArrays, GradientsByName>
   implements CheckpointedSteps<StepState>
 {
+  declare readonly inner: ProgramsRule;
   protected readonly differently = 'Ranks call ring.gradients differently';
   private isClosed = false;
 
   constructor(
     communicator: Communicator,
     readonly tensors: readonly TrainedTensor[],
-    private readonly rule: ProgramsRule,
+    rule: ProgramsRule,
     { compression, onNonFinite }: Required<Pick<GradientOptions, 'compression' | 'onNonFinite'>>,
   ) {
     super(communicator, {
@@ -249,7 +250,7 @@ export class ArraySteps
     return this.whileBusy(async () => {
       this.checkOpen();
       const { counters, variables } = captureState(this, undefined);
-      return use({ counters: { ...counters, learningRate: this.rule.givenRate }, variables });
+      return use({ counters: { ...counters, learningRate: this.inner.givenRate }, variables });
     });
   }
 

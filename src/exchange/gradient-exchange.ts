@@ -40,7 +40,7 @@ export class GradientExchange {
   private readonly weighsMessages: boolean;
   /** What links cost if nobody has measured them. */
   private unmeasured: LinkCost;
-  /** How the last step was taken. */
+  /** The choice of the last step. Undefined if that step measured the links. */
   private choice: StepChoice | undefined;
   /** A step that has accumulated, and is not over. */
   private unfinished: Accumulated | undefined;
@@ -165,43 +165,47 @@ export class GradientExchange {
     return { ...result, timesMs: clock.timesMs };
   }
 
-  /** How the step is taken. All ranks choose the same: as for the last step, if nothing has changed since. */
+  /**
+   * Chooses how to take the step. If nothing has changed since the last step, this is the same choice. All ranks choose
+   * alike.
+   */
   private async choose(call: CollectiveCall, step: ExchangeStep): Promise<StepChoice> {
-    const { density: asked, maySendAll = false, momentumFactor, links: given } = step;
-    const input = { asked, maySendAll, momentumFactor, given };
+    const { density: asked, maySendAll = false, momentumFactor } = step;
+    const input = { density: asked, maySendAll, momentumFactor, links: step.links };
     if (this.choice !== undefined && isDeepStrictEqual(this.choice.input, input)) return this.choice;
     const { method, transport, plan } = this;
     const allowed = method.routes(asked);
     const mayChoose = allowed.length > 1;
-    const isMeasured = given === undefined && (mayChoose || this.weighsMessages) && !transport.isLocal;
-    const links = isMeasured ? await measureLinks(call) : given;
+    const isMeasured = step.links === undefined && (mayChoose || this.weighsMessages) && !transport.isLocal;
+    const links = isMeasured ? await measureLinks(call) : step.links;
     const { worldSize, hostRuns } = transport;
     const senders = method.perHost ? hostRuns.length : worldSize;
-    const common = {
-      ...{ input, links, clipNorms: method.clipNorms(momentumFactor) },
-      prices: { ...pricesOf(worldSize, links ?? this.unmeasured), senders },
-      denseBytes: Math.ceil(ringBytes(this.elements, worldSize)),
-    };
-    const taking = (route: RouteName, density: number): StepChoice => {
-      return { ...common, route, density, masks: method.masksAt(density) };
-    };
-    const first = taking(allowed[0]!, asked);
+    const prices = { ...pricesOf(worldSize, links ?? this.unmeasured), senders };
+    const clipNorms = method.clipNorms(momentumFactor);
     const among = allowed as readonly EntryRoute[]; // there is no choice between others
-    const route = mayChoose ? (plan.route ?? this.cheapest(step, first, among)) : first.route;
+    const route = mayChoose ? (plan.route ?? this.cheapest(step, clipNorms, prices, among)) : allowed[0]!;
     const sendsAll = mayChoose && maySendAll && route === 'dense' && plan.route === undefined;
-    const choice = taking(route, sendsAll ? 1 : asked);
+    const density = sendsAll ? 1 : asked;
+    const denseBytes = Math.ceil(ringBytes(this.elements, worldSize));
+    const choice = { input, links, prices, route, density, clipNorms, denseBytes };
     this.choice = isMeasured ? undefined : choice; // the next step is given what was measured
     return choice;
   }
 
-  private cheapest(step: ExchangeStep, choice: StepChoice, allowed: readonly EntryRoute[]): EntryRoute {
-    const arenas = this.arenas.map(arena => stepOf(arena, this.treatmentStep(step, choice, undefined)));
+  private cheapest(
+    step: ExchangeStep,
+    clipNorms: ClipNorms,
+    prices: Prices,
+    allowed: readonly EntryRoute[],
+  ): EntryRoute {
+    const treated = this.treatmentStep(step, { density: step.density, clipNorms }, undefined);
+    const arenas = this.arenas.map(arena => stepOf(arena, treated));
     const load = expectedLoad(
       arenas.flatMap(({ tensors }) => tensors),
       this.method.format,
       arenas.length,
     );
-    return chooseRoute(load, choice.prices, allowed);
+    return chooseRoute(load, prices, allowed);
   }
 
   /** The ranks of this host beside this one, and itself. */
@@ -210,14 +214,17 @@ export class GradientExchange {
     return hostRuns.find(({ last }) => rank <= last)!;
   }
 
-  private treatmentStep(step: ExchangeStep, choice: StepChoice, ofHost: HostSum | undefined): TreatmentStep {
+  private treatmentStep(
+    step: ExchangeStep,
+    { density, clipNorms }: Pick<StepChoice, 'density' | 'clipNorms'>,
+    ofHost: HostSum | undefined,
+  ): TreatmentStep {
     const { momentumFactor, momentumScale = 1 } = step;
-    const { density, masks, clipNorms } = choice;
     const { method, plan, transport } = this;
     const { sumOfSquares } = ofHost ?? step;
     const peers = ofHost === undefined ? transport.worldSize : peersOf(transport);
     const gradientScale = clipFactor({ sumOfSquares, clipNorm: clipNorms.rank, worldSize: peers });
-    const { correctsMomentum } = method;
+    const [correctsMomentum, masks] = [method.correctsMomentum, method.masksAt(density)];
     return { density, gradientScale, momentumFactor, nesterov: plan.nesterov, momentumScale, correctsMomentum, masks };
   }
 
@@ -279,19 +286,14 @@ function peersOf({ hostRuns, worldSize }: Transport): number {
 
 /** How a step is taken. */
 interface StepChoice {
-  /** All on which the choice depends, in a ring. */
-  readonly input: {
-    readonly asked: number;
-    readonly maySendAll: boolean;
-    readonly momentumFactor: number;
-    readonly given: LinkCost | undefined;
-  };
-  /** What the links cost. Undefined if nobody needs to know. */
+  /** Everything that the choice depends on, as long as the ring stays the same. */
+  readonly input: Required<Pick<ExchangeStep, 'density' | 'maySendAll' | 'momentumFactor'>> &
+    Pick<ExchangeStep, 'links'>;
+  /** What the links cost, if that was measured in this step or before. */
   readonly links: LinkCost | undefined;
   readonly prices: Prices;
   readonly route: RouteName;
   readonly density: number;
-  readonly masks: boolean;
   readonly clipNorms: ClipNorms;
   /** What the dense ring would send. */
   readonly denseBytes: number;

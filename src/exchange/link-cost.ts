@@ -1,5 +1,5 @@
 import { allGatherBodies } from '../collectives/all-gather';
-import { blaming } from '../collectives/sparse-all-reduce';
+import { blaming } from '../collectives/blaming';
 import type { CollectiveCall } from '../collectives/collective-call';
 import { isNumber, isWith } from '../shape';
 import { protocolError } from '../wire/frame';

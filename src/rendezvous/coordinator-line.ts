@@ -6,7 +6,7 @@ import { WakingTimer } from '../waking-time';
 import { decodeRendezvousMessage, encodeRendezvousMessage, type RendezvousMessage } from '../wire/rendezvous-message';
 import { endpointOf, type MeetingPlace } from './rendezvous-options';
 
-/** A roster of the largest ring has some 7 MB. */
+/** Rosters and starts of the largest rings have up to some 8 MB. */
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 
 /**

@@ -75,7 +75,7 @@ export class CoordinatorSocket {
         if (this.last?.message !== message) this.last = { message, text: encodeRendezvousMessage(message) };
         const { text } = this.last;
         this.observer.count('rendezvousMessagesSent');
-        this.observer.count('rendezvousBytesSent', text.length);
+        this.observer.count('rendezvousBytesSent', Buffer.byteLength(text));
         return this.socket.send([routing, text]);
       })
       .catch(() => undefined);

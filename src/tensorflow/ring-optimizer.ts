@@ -72,6 +72,11 @@ export class RingOptimizer extends tf.Optimizer {
     return this.steps.iterations;
   }
 
+  /** {@link iterations} as a tensor, as tfjs saves it with an optimizer. */
+  override async saveIterations(): Promise<NamedTensor> {
+    return { name: 'iter', tensor: tf.scalar(this.iterations, 'int32') }; // tfjs calls it so
+  }
+
   /** The learning rate of the inner optimizer. It may be changed between steps, in the same way on all ranks. */
   get learningRate(): number {
     return this.inner.learningRate;
@@ -189,7 +194,7 @@ export class RingOptimizer extends tf.Optimizer {
     tf.dispose(this.given);
     const momenta = optimizer.constructor === tf.MomentumOptimizer ? variableStates(this.steps) : [];
     const weights = [
-      { name: 'iter', tensor: tf.scalar(this.iterations, 'int32') }, // tfjs calls it so
+      await this.saveIterations(),
       ...momenta.map(({ name, shape, momentum }) => {
         return { name: `${name}/momentum`, tensor: tf.tensor(momentum.slice(), [...shape]) };
       }),

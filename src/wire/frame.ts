@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { crc32 } from 'node:zlib';
 import * as flatbuffers from 'flatbuffers';
+import { attempt } from '../attempt';
 import { type ErrorDetails, GradringError, readError, type SerializedError } from '../errors';
 import { isBetween, isOptional, isText, isWith } from '../shape';
 import { Frame as FrameTable } from './generated/frame';
@@ -316,10 +317,6 @@ function decodeGreeting(text: string | null): Greeting {
 }
 
 /** The value of JSON; undefined if the text is none. (The words of the parser's error would quote it.) */
-export function parsed(text: string | null): unknown {
-  try {
-    return JSON.parse(text ?? '');
-  } catch {
-    return undefined;
-  }
+function parsed(text: string | null): unknown {
+  return attempt(() => JSON.parse(text ?? '') as unknown);
 }

@@ -1,7 +1,8 @@
+import { attempt } from '../attempt';
 import { ERROR_CODES, type ErrorCode } from '../errors';
 import { printableLines } from '../printable';
 import { type Check, isBetween, isBoolean, isListOf, isName, isObject, isOneOf, isText, isWith } from '../shape';
-import { parsed, PROTOCOL_VERSION, protocolError } from './frame';
+import { PROTOCOL_VERSION, protocolError } from './frame';
 
 /**
  * The messages by which ranks find each other, as JSON. Each rank is connected to the coordinator until the ring has
@@ -65,31 +66,39 @@ export type RendezvousMessage = { [K in keyof Bodies]: { readonly kind: K } & Bo
 /** The words of a refusal are cut, because a coordinator takes 64 KiB from a member. In UTF-16 units. */
 const LONGEST_WORDS = 16_000;
 
+const text = new TextDecoder('utf-8', { ignoreBOM: true });
+
 const isUint32 = isBetween(0, 2 ** 32 - 1);
 const areNames = isListOf(isName) as Check<readonly string[]>;
 const isRingId: Check<string> = (value): value is string => isText(value) && /^[0-9a-f]{16}$/.test(value);
 
-const CHECKS: { readonly [K in keyof Bodies]: Check<Bodies[K]> } = {
-  join: isWith({
-    ...{ protocolVersion: isUint32, runId: isName, worldSize: isUint32, rank: isUint32, hostId: isName },
-    ...{ publicKey: isName, newcomer: isBoolean, admits: isBoolean, patienceMs: isUint32, agreed: areNames },
-  }),
-  roster: isWith({
-    ...{ hostIds: areNames, publicKeys: areNames, members: isListOf(isUint32), generation: isUint32 },
-  }),
-  listening: isWith({ rank: isUint32, endpoint: isName }),
-  start: isWith({ ringId: isRingId, endpoints: areNames }),
-  connected: isWith({ rank: isUint32, lanes: isBoolean }),
-  formed: isWith({ lanes: isBoolean }),
-  refuse: isWith({ code: isOneOf(ERROR_CODES), message: isText }),
-  leave: isWith({ rank: isUint32 }),
-  ask: isWith({ rank: isUint32 }),
-  waiting: isWith({ count: isUint32 }),
+const FIELDS: { readonly [K in keyof Bodies]: { readonly [name in keyof Bodies[K]]: Check<Bodies[K][name]> } } = {
+  join: {
+    protocolVersion: isUint32,
+    runId: isName,
+    worldSize: isUint32,
+    rank: isUint32,
+    hostId: isName,
+    publicKey: isName,
+    newcomer: isBoolean,
+    admits: isBoolean,
+    patienceMs: isUint32,
+    agreed: areNames,
+  },
+  roster: { hostIds: areNames, publicKeys: areNames, members: isListOf(isUint32), generation: isUint32 },
+  listening: { rank: isUint32, endpoint: isName },
+  start: { ringId: isRingId, endpoints: areNames },
+  connected: { rank: isUint32, lanes: isBoolean },
+  formed: { lanes: isBoolean },
+  refuse: { code: isOneOf(ERROR_CODES), message: isText },
+  leave: { rank: isUint32 },
+  ask: { rank: isUint32 },
+  waiting: { count: isUint32 },
 };
 
-/** A rank of another protocol version gets to know it, whatever else its message has. */
-const isOtherVersion = isWith({ protocolVersion: isUint32, rank: isUint32 });
-const NO_JOIN = {
+/** The coordinator must be able to tell a rank that its version differs, even if the rest of its message is unknown. */
+const isOfSomeVersion = isWith({ protocolVersion: isUint32, rank: isUint32 });
+const UNREAD = {
   kind: 'join' as const,
   ...{ runId: '', worldSize: 0, hostId: '', publicKey: '', newcomer: false, admits: false, patienceMs: 0, agreed: [] },
 };
@@ -109,15 +118,19 @@ export function encodeRendezvousMessage(message: RendezvousMessage): string {
  */
 export function decodeRendezvousMessage(parts: readonly Uint8Array[]): RendezvousMessage {
   if (parts.length !== 1) throw protocolError(`comes in ${parts.length} parts`);
-  const value = parsed(Buffer.from(parts[0]!).toString());
+  const value = attempt(() => JSON.parse(text.decode(parts[0])) as unknown); // the words of its error would quote it
   if (!isObject(value)) throw protocolError('holds no valid rendezvous message');
   const { kind } = value;
-  if (kind === 'join' && value.protocolVersion !== PROTOCOL_VERSION && isOtherVersion(value)) {
-    return { ...NO_JOIN, protocolVersion: value.protocolVersion, rank: value.rank };
+  if (kind === 'join' && value.protocolVersion !== PROTOCOL_VERSION && isOfSomeVersion(value)) {
+    return { ...UNREAD, protocolVersion: value.protocolVersion, rank: value.rank };
   }
-  const isKnown = typeof kind === 'string' && Object.hasOwn(CHECKS, kind);
-  if (!isKnown || !CHECKS[kind as keyof Bodies](value)) throw protocolError('holds no valid rendezvous message');
-  return withShortWords(value as unknown as RendezvousMessage);
+  const fields = typeof kind === 'string' && Object.hasOwn(FIELDS, kind) ? FIELDS[kind as keyof Bodies] : undefined;
+  if (fields === undefined || !isWith<object>(fields)(value)) {
+    throw protocolError('holds no valid rendezvous message');
+  }
+  // What else it holds could fill the memory.
+  const known = Object.fromEntries(Object.keys(fields).map(name => [name, value[name]]));
+  return withShortWords({ kind, ...known } as RendezvousMessage);
 }
 
 /** The words of a refusal can be shown, and are no longer than is allowed. */

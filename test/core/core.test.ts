@@ -64,7 +64,7 @@ describe.each(RING_SIZES)('%i ranks', worldSize => {
     const { error, ...others } = valueOf<{ error: Failure }>('a gradient that is not finite');
     expect(error).toMatchObject({ code: 'ERR_NON_FINITE', details: { rank: last, variable: 'a', step: 0 } });
     const three = { a: [3, 3] };
-    expect(others).toEqual({ next: three, skipped: null, after: three, counts: [2, 1] });
+    expect(others).toEqual({ next: three, skipped: null, after: three, counts: [2, 1, 1] });
   });
 
   test('wrong arguments are errors before anything is sent', () => {

@@ -1,8 +1,9 @@
 import { Communicator } from '../../src/communicator/communicator';
 import type { VariableShape } from '../../src/exchange/arena-layout';
-import type { ExchangeResult } from '../../src/exchange/messages';
+import type { LinkCost } from '../../src/exchange/link-cost';
+import type { ExchangeResult, ExchangeStep } from '../../src/exchange/messages';
 import { powerSgd } from '../../src/compression/compressors/custom-compression';
-import { dgc, ENTRY_ROUTES, noCompression } from '../../src/compression/dgc-options';
+import { type Compression, dgc, ENTRY_ROUTES, noCompression } from '../../src/compression/dgc-options';
 import { VALUE_FORMATS } from '../../src/compression/value-format';
 import { casesOf, casesWhere } from '../support/cases';
 import { collectLess } from '../support/garbage';
@@ -68,6 +69,58 @@ async function exchange(
     }),
   );
 }
+
+describe('a step is taken by its own settings, whatever the step before had', () => {
+  const FAST: LinkCost = { byteNs: 0.001, hopNs: 1 };
+  const SLOW: LinkCost = { byteNs: 1000, hopNs: 1 };
+  const LARGE: VariableShape = { name: 'large', shape: [200, 200] };
+
+  /** What comes of steps with these settings, in one exchange. All ranks have the same gradient. */
+  async function steps(compression: Compression, settings: readonly Partial<ExchangeStep>[]) {
+    const [results] = await Promise.all(
+      ring.map(async communicator => {
+        const arena = communicator.openExchange({ variables: [LARGE], compression, nesterov: false });
+        const results = [];
+        for (const setting of settings) {
+          arena.gradient(0).fill(1);
+          const step = { density: 0.1, momentumFactor: 0, sumOfSquares: 40_000, ...setting };
+          const { route, density } = await arena.start(step).promise;
+          results.push({ route, density, norm: Math.hypot(...arena.gradient(0)) });
+        }
+        arena.close();
+        return results;
+      }),
+    );
+    return results!;
+  }
+
+  test('the route follows the links, and a step that must be sparse is', async () => {
+    const settings = [
+      { links: FAST },
+      { links: SLOW },
+      { links: FAST, maySendAll: true },
+      { links: FAST },
+      { links: FAST, density: 0.05 },
+    ];
+    expect(await steps(COMPRESSION, settings)).toMatchObject([
+      { route: 'dense', density: 0.1 },
+      { route: 'sparse', density: 0.1 },
+      { route: 'dense', density: 1 },
+      { route: 'dense', density: 0.1 },
+      { route: 'dense', density: 0.05 },
+    ]);
+  });
+
+  test('what is clipped follows the momentum: the mean where there is none, else each rank', async () => {
+    const sparse = { links: SLOW, density: 0.1 };
+    const settings = [sparse, { ...sparse, momentumFactor: 0.5 }, sparse];
+    const results = await steps(dgc({ steps: 100, clipNorm: 1, values: 'float32' }), settings);
+    const [mean, ranks, again] = results.map(({ norm }) => norm);
+    expect([mean, again]).toEqual([expect.closeTo(1, 3), expect.closeTo(1, 3)]);
+    // A tenth of the elements is sent, of a gradient that each rank clips to 1 · √4, and of what was held back before.
+    expect(ranks).toBeGreaterThan(1.5);
+  });
+});
 
 describe.each(casesOf([true], [false]))('the two routes, nesterov %s', nesterov => {
   let sparse: readonly Rank[];

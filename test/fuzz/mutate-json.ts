@@ -10,6 +10,8 @@ const VALUES = [
   -1,
   0.5,
   2 ** 31,
+  2 ** 32 - 1,
+  2 ** 32,
   2 ** 53,
   -(2 ** 53),
   1e300,
@@ -19,6 +21,10 @@ const VALUES = [
   'F32',
   'BOOL',
   '../x',
+  '\x1b[2J',
+  '\u202e',
+  '\ud800',
+  'x'.repeat(600),
   [],
   [0],
   [0, 4],
@@ -54,7 +60,7 @@ function damage(random: Random, parent: Parent, key: string): void {
   else
     set(
       parent,
-      random.below(4) === 0 ? random.of(Object.keys(parent)) : key,
+      random.below(4) === 0 ? random.of([...Object.keys(parent), '__proto__']) : key,
       structuredClone(random.of([...VALUES, node])),
     );
 }

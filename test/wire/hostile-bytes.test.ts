@@ -374,6 +374,12 @@ describe('rendezvous messages', () => {
     expect(() => decoded(Buffer.from(JSON.stringify(message)))).toThrow('holds no valid rendezvous message');
   });
 
+  test('keep nothing that does not belong to them', () => {
+    const text = JSON.stringify({ ...JOIN, extra: [{}] });
+    const proto = text.replace('{', '{"__proto__":{"lanes":true},');
+    for (const each of [text, proto]) expect(decoded(Buffer.from(each))).toStrictEqual(JOIN);
+  });
+
   test('that are text of any kind are refused', () => {
     for (const text of ['', 'A', '{', '!!!!', 'GET / HTTP/1.1\r\n\r\n', '\0'.repeat(100), '\xff'.repeat(1_000)])
       expect(() => decoded(Buffer.from(text, 'latin1'))).toThrow('holds no valid rendezvous message');

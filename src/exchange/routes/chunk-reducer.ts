@@ -1,5 +1,6 @@
 import { ifAddressSpaceIsLimited, sharedMemory } from '../../address-space';
-import { type Agreed, blaming, type NonFinite } from '../../collectives/sparse-all-reduce';
+import { blaming } from '../../collectives/blaming';
+import type { Agreed, NonFinite } from '../../collectives/sparse-all-reduce';
 import { GradientCodec } from '../../compression/gradient-codec';
 import { entryBytes, type TensorTreatment } from '../../compression/tensor-treatment';
 import type { CodedTensor } from '../../compression/gradient-streams';

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { allGatherBodies } from '../../collectives/all-gather';
-import { blaming } from '../../collectives/sparse-all-reduce';
+import { blaming } from '../../collectives/blaming';
 import { type CollectiveCall, SCRATCH_BYTES } from '../../collectives/collective-call';
 import { allReduce } from '../../collectives/dense-ring';
 import type { CompressionRing } from '../../compression/compressors/compressor';

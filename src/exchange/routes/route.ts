@@ -1,11 +1,10 @@
 import type { CollectiveCall, CollectiveContext } from '../../collectives/collective-call';
-import type { Agreed, NonFinite, Sums } from '../../collectives/sparse-all-reduce';
+import type { Agreed, NonFinite } from '../../collectives/sparse-all-reduce';
 import { clipFactor } from '../../compression/clipping';
 import type { CompressionMethod } from '../../compression/compression-method';
-import { GradientCodec } from '../../compression/gradient-codec';
+import type { GradientCodec } from '../../compression/gradient-codec';
 import type { GradientStreams } from '../../compression/gradient-streams';
 import type { TensorPlace, TensorTreatment, TreatmentStep } from '../../compression/tensor-treatment';
-import type { Kernels, Pointer } from '../../kernels/kernels';
 import type { Listener, Span, SpanArguments } from '../../observer';
 import type { ReceivedPayload } from '../../wire/gradient-payload';
 import type { ExchangedTensor } from '../arena-layout';
@@ -199,34 +198,6 @@ export function treatmentsOf(
   // Entries behind that would be overwritten later, without an error.
   if (values > arena.workspace) throw new RangeError(`Density ${step.density} sends more than the schedule ever does.`);
   return treatments;
-}
-
-/** What a thread works with in an arena. */
-export interface ThreadPlace {
-  readonly kernels: Kernels;
-  readonly codec: GradientCodec;
-  /** Its scratch, and the end of that. */
-  readonly workspace: Pointer;
-  readonly end: Pointer;
-}
-
-/**
- * The sums over all ranks, in the place of the gradients. They become means region by region, while the cache has them.
- *
- * @param onOverflow Called for a tensor whose sum has overflowed, perhaps several times.
- */
-export function meansIn(
-  { kernels, codec, workspace, end }: ThreadPlace,
-  tensors: readonly TensorTreatment[],
-  worldSize: number,
-  onOverflow: (tensor: TensorTreatment) => void,
-): Sums {
-  const start = workspace + GradientCodec.workspaceBytes;
-  const sums = tensors.map(({ elementCount, gradient }) => ({ elementCount, sum: gradient }));
-  const onSummed = (tensor: number, region: Pointer, count: number) => {
-    if (!kernels.scale('float32', region, 1 / worldSize, count)) onOverflow(tensors[tensor]!);
-  };
-  return { kernels, codec, tensors: sums, room: { start, bytes: end - start }, onSummed };
 }
 
 /**

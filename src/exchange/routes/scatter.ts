@@ -1,5 +1,6 @@
 import type { CollectiveCall } from '../../collectives/collective-call';
-import { type Agreed, blaming } from '../../collectives/sparse-all-reduce';
+import { blaming } from '../../collectives/blaming';
+import type { Agreed } from '../../collectives/sparse-all-reduce';
 import type { TensorTreatment } from '../../compression/tensor-treatment';
 import type { ValueFormat } from '../../compression/value-format';
 import { opposite, type Side, SIDES } from '../../transport/ring-place';

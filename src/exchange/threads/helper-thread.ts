@@ -6,13 +6,14 @@ import { GradientCodec } from '../../compression/gradient-codec';
 import type { TensorTreatment } from '../../compression/tensor-treatment';
 import { serializeError } from '../../errors';
 import { instantiateKernels } from '../../kernels/wasm-kernels';
-import { meansIn, ofPart, treatmentsOf } from '../routes/route';
+import { ofPart, treatmentsOf } from '../routes/route';
 import {
   CONTROL,
   type HelperCommand,
   type HelperData,
   type HelperMessage,
   itemsOf,
+  meansIn,
   noteOutcome,
   takeItems,
   takeOutcome,

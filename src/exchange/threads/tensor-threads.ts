@@ -13,13 +13,14 @@ import { deserializeError } from '../../errors';
 import { ownFile } from '../../own-file';
 import type { ReceivedPayload } from '../../wire/gradient-payload';
 import type { ExchangePlan } from '../messages';
-import { meansIn, type StepArena, sumOf } from '../routes/route';
+import { type StepArena, sumOf } from '../routes/route';
 import {
   CONTROL,
   type HelperCommand,
   type HelperData,
   type HelperMessage,
   itemsOf,
+  meansIn,
   noteOutcome,
   takeItems,
   takeOutcome,
@@ -89,7 +90,8 @@ export class TensorThreads {
     const { tensors } = arena;
     const { outcomes } = this;
     if (this.helpers.length === 0 || elementsOf(tensors) < WORTH_ELEMENTS) {
-      return tensors.filter(tensor => !tensor.compress()).at(-1)?.number;
+      const isFinite = tensors.map(tensor => tensor.compress());
+      return tensors[isFinite.lastIndexOf(false)]?.number;
     }
     this.run('compress', arena, ({ from }) => noteOutcome(outcomes, tensors[from]!, tensors[from]!.compress()));
     return tensors.filter(tensor => !takeOutcome(outcomes, tensor)).at(-1)?.number;
@@ -110,22 +112,22 @@ export class TensorThreads {
   /**
    * Decodes the payloads of all ranks. Their mean takes the place of the gradients.
    *
-   * @returns the tensors whose sum has overflowed. Some may be there twice.
+   * @returns the tensors whose sum has overflowed.
    * @throws GradringError `ERR_PROTOCOL`, naming the rank, for a payload that does not fit the tensors.
    */
-  average(arena: StepArena, payloads: readonly ReceivedPayload[]): readonly TensorTreatment[] {
+  average(arena: StepArena, payloads: readonly ReceivedPayload[]): Set<TensorTreatment> {
     const { tensors, codec, workspace, bytes } = arena;
     const { outcomes } = this;
     const place = { kernels: arena.context.kernels, codec, workspace, end: bytes };
-    const overflowed: TensorTreatment[] = [];
-    const means = meansIn(place, tensors, payloads.length, tensor => overflowed.push(tensor));
+    const overflowed = new Set<TensorTreatment>();
+    const means = meansIn(place, tensors, payloads.length, tensor => overflowed.add(tensor));
     const average = (section: Section) => sumSection(means, payloads, section);
     const sections = sectionsOf(tensors);
     if (this.helpers.length === 0 || sections.length === 1) sections.forEach(average);
     else {
       for (const tensor of tensors) noteOutcome(outcomes, tensor, true);
       this.run('average', arena, average, { payloads: this.shared(payloads) });
-      overflowed.push(...tensors.filter(tensor => !takeOutcome(outcomes, tensor)));
+      for (const tensor of tensors) if (!takeOutcome(outcomes, tensor)) overflowed.add(tensor);
     }
     return overflowed;
   }

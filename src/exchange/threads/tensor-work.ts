@@ -1,7 +1,10 @@
 import type { MessagePort } from 'node:worker_threads';
+import type { Sums } from '../../collectives/sparse-all-reduce';
+import { GradientCodec } from '../../compression/gradient-codec';
 import { type Section, type SectionStreams, sectionsOf } from '../../compression/gradient-streams';
 import type { TensorTreatment, TreatmentStep } from '../../compression/tensor-treatment';
 import type { SerializedError } from '../../errors';
+import type { Kernels, Pointer } from '../../kernels/kernels';
 import type { ReceivedPayload } from '../../wire/gradient-payload';
 import type { ExchangePlan } from '../messages';
 import type { TensorPart } from '../routes/route';
@@ -58,6 +61,34 @@ export function itemsOf(work: TensorWork, tensors: readonly TensorTreatment[]): 
   // The largest first, or all threads would wait for it at the end.
   const bySize = [...tensors.keys()].sort((a, b) => tensors[b]!.elementCount - tensors[a]!.elementCount);
   return bySize.map((from, number) => ({ number, of: tensors.length, from, until: from + 1 }));
+}
+
+/** What a thread works with in an arena. */
+interface ThreadPlace {
+  readonly kernels: Kernels;
+  readonly codec: GradientCodec;
+  /** Its scratch, and the end of that. */
+  readonly workspace: Pointer;
+  readonly end: Pointer;
+}
+
+/**
+ * The sums over all ranks, in the place of the gradients. They become means region by region, while the cache has them.
+ *
+ * @param onOverflow Called for a tensor whose sum has overflowed, perhaps several times.
+ */
+export function meansIn(
+  { kernels, codec, workspace, end }: ThreadPlace,
+  tensors: readonly TensorTreatment[],
+  worldSize: number,
+  onOverflow: (tensor: TensorTreatment) => void,
+): Sums {
+  const start = workspace + GradientCodec.workspaceBytes;
+  const sums = tensors.map(({ elementCount, gradient }) => ({ elementCount, sum: gradient }));
+  const onSummed = (tensor: number, region: Pointer, count: number) => {
+    if (!kernels.scale('float32', region, 1 / worldSize, count)) onOverflow(tensors[tensor]!);
+  };
+  return { kernels, codec, tensors: sums, room: { start, bytes: end - start }, onSummed };
 }
 
 /**
