@@ -194,6 +194,101 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     this.epoch = epoch;
   }
 
+  /** @throws GradringError `ERR_INVALID_ARGUMENT` if a step or a save is under way. */
+  checkIdle(): void {
+    if (this.isBusy) throw invalidArgument(this.busyWords);
+  }
+
+  /** Runs what no step may be taken in. */
+  async whileBusy<R>(run: () => Promise<R>): Promise<R> {
+    this.checkIdle();
+    this.isBusy = true;
+    try {
+      return await run();
+    } finally {
+      this.isBusy = false;
+    }
+  }
+
+  /** A step. Returns whether an update was applied. The thread sleeps meanwhile. */
+  takeAsleep(gradients: G): boolean {
+    this.checkIdle();
+    return asleep(this.take(gradients));
+  }
+
+  /** A step. Returns whether an update was applied. */
+  takeAwake(gradients: G): Promise<boolean> {
+    return this.whileBusy(() => awake(this.take(gradients)));
+  }
+
+  private *take(gradients: G): Work<boolean> {
+    this.checkOutsideUnits();
+    if (this.trained === undefined) yield* this.begin(this.namesIn(gradients));
+    yield* this.completeUnderWay();
+    const { load, isApplied, nonFiniteTensor } = this.policy.take(this.trained!, gradients, this.gradientFactor);
+    if (nonFiniteTensor !== undefined) this.skipAlone(nonFiniteTensor);
+    if (load !== undefined && this.options.overlap === 1) {
+      this.beginExchange(load);
+      return false;
+    }
+    if (load === undefined) this.countStep();
+    const hasUpdate = load !== undefined && (yield* this.complete(this.exchange(load, true)));
+    if (!isApplied && !hasUpdate) return false;
+    this.iterations++;
+    return true;
+  }
+
+  /** Applies what is still to come: the update of an exchange that is under way, and the steps that wait for one. */
+  async synchronize(): Promise<void> {
+    await this.whileBusy(async () => {
+      await awake(this.completeUnderWay());
+      await awake(this.completeWaiting());
+    });
+  }
+
+  /** Applies the update of an exchange that is under way. */
+  protected *completeUnderWay(): Work<void> {
+    const exchange = this.underWay?.exchange;
+    this.underWay = undefined;
+    if (exchange !== undefined && (yield* this.complete(exchange))) this.iterations++;
+  }
+
+  /** Exchanges the steps that wait for it, if there are any. */
+  private *completeWaiting(): Work<void> {
+    if (this.policy.waitingSteps === 0) return;
+    this.checkOutsideUnits();
+    if (this.trained === undefined) yield* this.begin(this.restored.map(({ name }) => name)); // resumed
+    yield* this.complete(this.exchange(this.policy.loadWaiting(this.trained!), false));
+  }
+
+  /** Called before the policy takes gradients: it would take them again if a unit of the user's is run again. */
+  private checkOutsideUnits(): void {
+    this.communicator.units.checkOutside('An optimizer step');
+  }
+
+  /** A step whose gradient is not finite on this rank, and waits for no exchange. */
+  private skipAlone(tensor: number): void {
+    if (this.options.onNonFinite !== 'skip') return;
+    const { statistics } = this;
+    this.statistics = { ...statistics, skippedSteps: statistics.skippedSteps + 1 };
+    const { name } = this.trained!.variables[tensor]!;
+    const what = `The gradient of '${name}' holds NaN or infinity, in step ${this.step} of rank ${this.communicator.rank}.`;
+    this.warnOfSkipped(what, 1, statistics.steps + 1, warnHere); // the other ranks do not know
+  }
+
+  /** Counts a step that does not wait for an exchange. */
+  private countStep(): void {
+    this.statistics = { ...this.statistics, steps: this.statistics.steps + 1 };
+    this.step += 1;
+  }
+
+  /** Begins the exchange of a step. It travels while the next gradients are computed. */
+  private beginExchange(load: Load): void {
+    const ticket = this.trained!.exchange.start(this.exchangeStep(load, this.step));
+    this.countStep();
+    this.underWay = { exchange: this.exchange(load, false, ticket), ticket };
+  }
+
   /** The names of what is trained by these gradients. */
   protected abstract namesIn(gradients: G): readonly string[];
 
@@ -302,101 +397,6 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     this.policy.dispose();
     this.trained?.exchange.close();
     this.trained = undefined;
-  }
-
-  /** @throws GradringError `ERR_INVALID_ARGUMENT` if a step or a save is under way. */
-  checkIdle(): void {
-    if (this.isBusy) throw invalidArgument(this.busyWords);
-  }
-
-  /** Runs what no step may be taken in. */
-  async whileBusy<R>(run: () => Promise<R>): Promise<R> {
-    this.checkIdle();
-    this.isBusy = true;
-    try {
-      return await run();
-    } finally {
-      this.isBusy = false;
-    }
-  }
-
-  /** A step. Returns whether an update was applied. The thread sleeps meanwhile. */
-  takeAsleep(gradients: G): boolean {
-    this.checkIdle();
-    return asleep(this.take(gradients));
-  }
-
-  /** A step. Returns whether an update was applied. */
-  takeAwake(gradients: G): Promise<boolean> {
-    return this.whileBusy(() => awake(this.take(gradients)));
-  }
-
-  private *take(gradients: G): Work<boolean> {
-    this.checkOutsideUnits();
-    if (this.trained === undefined) yield* this.begin(this.namesIn(gradients));
-    yield* this.completeUnderWay();
-    const { load, isApplied, nonFiniteTensor } = this.policy.take(this.trained!, gradients, this.gradientFactor);
-    if (nonFiniteTensor !== undefined) this.skipAlone(nonFiniteTensor);
-    if (load !== undefined && this.options.overlap === 1) {
-      this.beginExchange(load);
-      return false;
-    }
-    if (load === undefined) this.countStep();
-    const hasUpdate = load !== undefined && (yield* this.complete(this.exchange(load, true)));
-    if (!isApplied && !hasUpdate) return false;
-    this.iterations++;
-    return true;
-  }
-
-  /** Applies what is still to come: the update of an exchange that is under way, and the steps that wait for one. */
-  async synchronize(): Promise<void> {
-    await this.whileBusy(async () => {
-      await awake(this.completeUnderWay());
-      await awake(this.completeWaiting());
-    });
-  }
-
-  /** Applies the update of an exchange that is under way. */
-  protected *completeUnderWay(): Work<void> {
-    const exchange = this.underWay?.exchange;
-    this.underWay = undefined;
-    if (exchange !== undefined && (yield* this.complete(exchange))) this.iterations++;
-  }
-
-  /** Exchanges the steps that wait for it, if there are any. */
-  private *completeWaiting(): Work<void> {
-    if (this.policy.waitingSteps === 0) return;
-    this.checkOutsideUnits();
-    if (this.trained === undefined) yield* this.begin(this.restored.map(({ name }) => name)); // resumed
-    yield* this.complete(this.exchange(this.policy.loadWaiting(this.trained!), false));
-  }
-
-  /** Called before the policy takes gradients: it would take them again if a unit of the user's is run again. */
-  private checkOutsideUnits(): void {
-    this.communicator.units.checkOutside('An optimizer step');
-  }
-
-  /** A step whose gradient is not finite on this rank, and waits for no exchange. */
-  private skipAlone(tensor: number): void {
-    if (this.options.onNonFinite !== 'skip') return;
-    const { statistics } = this;
-    this.statistics = { ...statistics, skippedSteps: statistics.skippedSteps + 1 };
-    const { name } = this.trained!.variables[tensor]!;
-    const what = `The gradient of '${name}' holds NaN or infinity, in step ${this.step} of rank ${this.communicator.rank}.`;
-    this.warnOfSkipped(what, 1, statistics.steps + 1, warnHere); // the other ranks do not know
-  }
-
-  /** Counts a step that does not wait for an exchange. */
-  private countStep(): void {
-    this.statistics = { ...this.statistics, steps: this.statistics.steps + 1 };
-    this.step += 1;
-  }
-
-  /** Begins the exchange of a step. It travels while the next gradients are computed. */
-  private beginExchange(load: Load): void {
-    const ticket = this.trained!.exchange.start(this.exchangeStep(load, this.step));
-    this.countStep();
-    this.underWay = { exchange: this.exchange(load, false, ticket), ticket };
   }
 
   /** Forgets the exchange that is under way, and the steps that wait for one: other state is restored. */
