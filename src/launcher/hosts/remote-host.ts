@@ -76,8 +76,8 @@ export class RemoteHost {
   private readonly errorOutput = new ErrorOutput();
   private readonly over = deferred();
   private readonly alive: NodeJS.Timeout;
-  /** Settles when the error output has ended, and was heard. */
-  private relayed = Promise.resolve();
+  /** Settles when both outputs have ended, and were heard. */
+  private heard: Promise<unknown> = Promise.resolve();
   private answer = deferred<Answer>();
   /** Why the connection has ended. */
   private end: string | undefined;
@@ -177,8 +177,8 @@ export class RemoteHost {
 
   private listenToAll(): void {
     this.child.stdin!.on('error', () => undefined); // the end of the process says enough
-    this.relayed = relayLines(this.child.stderr!, lines => this.hearLines(lines));
-    void this.listen();
+    const relayed = relayLines(this.child.stderr!, lines => this.hearLines(lines));
+    this.heard = Promise.all([relayed, this.listen()]);
   }
 
   private async listen(): Promise<void> {
@@ -224,7 +224,7 @@ export class RemoteHost {
       this.lose(words());
     };
     const timer = setTimeout(end, LAST_WORDS_MS);
-    this.child.once('close', () => void this.relayed.then(end));
+    this.child.once('close', () => void this.heard.then(end));
   }
 
   private giveUpAfter(ms: number, words: string): WakingTimer {
