@@ -223,7 +223,8 @@ export class RemoteHost {
       clearTimeout(timer);
       this.lose(words());
     };
-    const timer = setTimeout(end, LAST_WORDS_MS);
+    // A busy event loop may run this timer late, before it reads what has come meanwhile. An immediate runs after that.
+    const timer = setTimeout(() => setImmediate(end), LAST_WORDS_MS);
     this.child.once('close', () => void this.heard.then(end));
   }
 
