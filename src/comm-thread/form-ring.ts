@@ -197,18 +197,8 @@ async function open(
   const { rank, worldSize, isLocal, hostRuns, isHere, ranksHere, hasCore, timeoutMs } = site;
   const { linkRate } = site.options;
   const { generation } = site.roster;
-  const place = {
-    ringId: BigInt(`0x${ringId}`),
-    generation,
-    rank,
-    worldSize,
-    addresses,
-    isLocal,
-    hostRuns,
-    isHere,
-    ranksHere,
-    hasCore,
-  };
+  const id = BigInt(`0x${ringId}`);
+  const place = { ringId: id, generation, rank, worldSize, addresses, isLocal, hostRuns, isHere, ranksHere, hasCore };
   const links = { left: left.link, right: right.link };
   const lanes = { left: left.lane, right: right.lane };
   const failed = deferred<GradringError>();

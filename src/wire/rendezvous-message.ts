@@ -66,7 +66,7 @@ export type RendezvousMessage = { [K in keyof Bodies]: { readonly kind: K } & Bo
 /** The words of a refusal are cut, because a coordinator takes 64 KiB from a member. In UTF-16 units. */
 const LONGEST_WORDS = 16_000;
 
-const text = new TextDecoder('utf-8', { ignoreBOM: true });
+const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
 const isUint32 = isBetween(0, 2 ** 32 - 1);
 const areNames = isListOf(isName) as Check<readonly string[]>;
@@ -118,7 +118,7 @@ export function encodeRendezvousMessage(message: RendezvousMessage): string {
  */
 export function decodeRendezvousMessage(parts: readonly Uint8Array[]): RendezvousMessage {
   if (parts.length !== 1) throw protocolError(`comes in ${parts.length} parts`);
-  const value = attempt(() => JSON.parse(text.decode(parts[0])) as unknown); // the words of its error would quote it
+  const value = attempt(() => JSON.parse(utf8.decode(parts[0])) as unknown); // the words of its error would quote it
   if (!isObject(value)) throw protocolError('holds no valid rendezvous message');
   const { kind } = value;
   if (kind === 'join' && value.protocolVersion !== PROTOCOL_VERSION && isOfSomeVersion(value)) {

@@ -90,8 +90,8 @@ export class TensorThreads {
     const { tensors } = arena;
     const { outcomes } = this;
     if (this.helpers.length === 0 || elementsOf(tensors) < WORTH_ELEMENTS) {
-      const isFinite = tensors.map(tensor => tensor.compress());
-      return tensors[isFinite.lastIndexOf(false)]?.number;
+      const areFinite = tensors.map(tensor => tensor.compress());
+      return tensors[areFinite.lastIndexOf(false)]?.number;
     }
     this.run('compress', arena, ({ from }) => noteOutcome(outcomes, tensors[from]!, tensors[from]!.compress()));
     return tensors.filter(tensor => !takeOutcome(outcomes, tensor)).at(-1)?.number;
