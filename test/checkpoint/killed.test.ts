@@ -1,12 +1,5 @@
 import { expectWholeCheckpoints } from './killed';
 
-// Many more instants are in test/slow.
-test.each([
-  { ranks: 1, kills: 4, background: false },
-  { ranks: 2, kills: 2, background: false },
-  { ranks: 3, kills: 2, background: true },
-] as const)(
-  '$ranks rank(s) killed at $kills instants, background: $background: each time there is a complete checkpoint',
-  expectWholeCheckpoints,
-  180_000,
-);
+// Many more instants, other rings, and saves in the background: test/slow/killed.test.ts.
+test('two ranks are killed at two instants: each time there is a complete checkpoint', () =>
+  expectWholeCheckpoints({ ranks: 2, kills: 2, background: false }));

@@ -2,7 +2,7 @@ import { createServer } from 'node:net';
 import { Communicator } from '../../src/communicator/communicator';
 import { type ConnectInput, resolveConnectOptions } from '../../src/rendezvous/connect-options';
 import type { GradringError } from '../../src/errors';
-import { casesOf } from '../support/cases';
+import { casesOf, slowTest } from '../support/cases';
 import { closeRing, failureOf, freePort } from '../support/rings';
 
 describe('what a rank is told', () => {
@@ -166,7 +166,7 @@ describe('the rendezvous', () => {
     }
   });
 
-  test('tells every rank why the one that they miss was refused', async () => {
+  slowTest('tells every rank why the one that they miss was refused', async () => {
     const masterPort = await freePort();
     const joining = joinAll(3, masterPort, [0, 1], { connectTimeoutMs: 6_000 }).map(failureOf);
     const other = await failureOf(Communicator.connect({ rank: 2, worldSize: 4, masterPort, connectTimeoutMs: 6_000 }));

@@ -196,7 +196,6 @@ const run = (script: string): Program =>
 
 describe('gradring run', () => {
   test.each([
-    ['tsx', 'train.ts', TSX],
     ['tsx', 'train.mts', TSX],
     ['ts-node', 'train.cts', TS_NODE],
   ])('two ranks run a program in TypeScript, with %s if this Node needs it: %s', async (_, script, loader) => {

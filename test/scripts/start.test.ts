@@ -3,12 +3,12 @@ import path from 'node:path';
 import { plotOf } from '../../scripts/start/plot';
 import { resultOf, tableOf } from '../../scripts/start/result';
 import { digits, useFolder } from './run-digits';
-import { casesOf } from '../support/cases';
+import { casesOf, slowTest } from '../support/cases';
 import { random } from '../support/random';
 
 const folder = useFolder();
 
-test('it trains on a set in the format of MNIST, of images of any size', async () => {
+slowTest('it trains on a set in the format of MNIST, of images of any size', async () => {
   const next = random(5);
   const idx = (name: string, sizes: number[], below: number) => {
     const header = Buffer.alloc(4 + 4 * sizes.length);

@@ -2,7 +2,7 @@ import { EPOCH_STEPS, finishedAlike, runElastic, sizesOf } from '../elastic/supp
 
 const LIMIT_MS = 300_000;
 
-test.each([0, 200, 300, 450])(
+test.each([0, 300])(
   'another rank is killed %i ms after the first: while the loss is noticed, or while the ring forms',
   async afterMs => {
     const dooms = [
@@ -19,7 +19,7 @@ test.each([0, 200, 300, 450])(
   LIMIT_MS,
 );
 
-test.each([0, 3, 10])(
+test.each([0, 5])(
   'a rank is killed %i ms after a batch, while a sparse reduce-scatter is under way',
   async afterMs => {
     const dooms = [{ rank: 2, epoch: 1, batch: 3, afterMs }] as const;

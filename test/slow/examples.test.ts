@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { COMPRESSION_OPTION } from '../../scripts/train/compressions';
+import { loadTensorFlowSource } from '../../scripts/train/data/words';
 import { launch } from '../../src/launcher/launch';
 import { Capture, cleanUp } from '../launcher/support';
 
@@ -47,6 +48,16 @@ test.each(['resnet', 'transformer'])('%s spends most of its steps at 99.9 %%, an
   } else expect(Number(/test perplexity ([\d.]+)/.exec(output)![1])).toBeLessThan(100);
   expect(exitCode).toBe(0);
 }, 900_000); // prettier-ignore
+
+test('the source of TensorFlow.js is read the same each time, and says that it is no prose', () => {
+  const [first, second] = [loadTensorFlowSource(500), loadTensorFlowSource(500)];
+  expect(first.source).toMatch(/TensorFlow\.js \d+\.\d+\.\d+ \(no prose/);
+  expect(first.vocabulary).toHaveLength(500);
+  expect(first.train.length).toBeGreaterThan(900_000);
+  for (const part of [first.valid, first.test]) expect(part.length).toBeGreaterThan(40_000);
+  expect(Buffer.compare(Buffer.from(first.train.buffer), Buffer.from(second.train.buffer))).toBe(0);
+  expect(Math.max(...first.test)).toBeLessThan(500);
+});
 
 test.each(['resnet', 'lstm', 'transformer', 'digits', 'speech'])('%s: a data directory without data is told in a line', async name => {
   const { exitCode, output } = await example(name, '--data-dir', __dirname);

@@ -36,7 +36,8 @@ describe('a published model, fine-tuned', () => {
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  const cases = KINDS.flatMap(kind => [1, 3].map(ranks => [kind, ranks] as const));
+  // A ring of one has the same way into a model; that takes some kinds only.
+  const cases = KINDS.flatMap((kind, i) => (i < 4 ? [1, 3] : [3]).map(ranks => [kind, ranks] as const));
 
   test.each(cases)('(%s) on %i ranks learns what one plain process learns', async (kind, ranks) => {
     const output = new Capture();

@@ -22,7 +22,7 @@ describe('the check of the generated code', () => {
 
   test.each([
     ['an altered file', () => appendFileSync(generated('frame.ts'), '\n'), 'frame.ts'],
-    ['a missing file', () => unlinkSync(generated('join.ts')), 'join.ts'],
+    ['a missing file', () => unlinkSync(generated('mail.ts')), 'mail.ts'],
     ['a stray file', () => writeFileSync(generated('stray.ts'), ''), 'stray.ts (no schema makes it)'],
     ['an altered schema', () => appendFileSync(path.join(copy, 'schemas/frame.fbs'), 'enum E : ubyte { A }'), 'e.ts'],
   ])('fails for %s, and names it', (_, alter, name) => {

@@ -15,6 +15,7 @@ const savesIn = (dir: string) => readdirSync(dir).filter(name => name.startsWith
 
 test.each<Stop>([
   { ranks: 1, way: 'fit', told: { rank: 0, step: 14, signal: 'SIGTERM' }, savedAt: 15 },
+  { ranks: 2, way: 'fit', told: { rank: 1, step: 8, signal: 'SIGUSR1' }, savedAt: 9 },
   { ranks: 3, way: 'fit', told: { rank: 1, step: 6, signal: 'SIGTERM' }, savedAt: 7 },
   { ranks: 2, way: 'sync loop', told: { rank: 1, step: 5, signal: 'SIGTERM' }, savedAt: 6 },
   { ranks: 2, way: 'loop', told: { rank: 0, step: 5, signal: 'SIGUSR1' }, savedAt: 6 },

@@ -85,7 +85,6 @@ const OPTIONS: InstallOptions = { args: ['--ignore-scripts'] };
 
 testInstalled.each([
   ['npm', 'no TensorFlow.js of its own', {}, '4.22.0'],
-  ['npm', 'tfjs 4.20', { [TFJS]: '4.20.0' }, '4.20.0'],
   ['npm', 'tfjs and tfjs-backend-wasm 4.21', { [TFJS]: '4.21.0', [WASM]: '4.21.0' }, '4.21.0'],
   ['npm', 'tfjs-node 4.22', { [NODE]: '4.22.0' }, '4.22.0'],
   ['pnpm', 'tfjs and tfjs-node 4.20', { [TFJS]: '4.20.0', [NODE]: '4.20.0' }, '4.20.0'],

@@ -2,9 +2,9 @@ import { COMMON_JS, expectTraining, hashOf, program, runOf, useProject } from '.
 
 useProject();
 
-test('a rank alone trains there, and goes on from a checkpoint', async () => {
-  await expectTraining(1);
-}, 120_000);
+test.each([1, 2])('a ring of %i trains there, and goes on from a checkpoint', async ranks => {
+  await expectTraining(ranks);
+}, 120_000); // prettier-ignore
 
 test('three ranks train there; told to stop, they go on from where they saved, to the same bits', async () => {
   const hash = await expectTraining(3);

@@ -13,6 +13,9 @@ export function casesOf<T>(some: readonly T[], others: readonly T[]): readonly T
   return isSlow ? others : some;
 }
 
+/** A test that `npm run test:slow` alone runs. It must be in that list, too. */
+export const slowTest: (...args: Parameters<jest.It>) => void = isSlow ? test : () => undefined;
+
 /** As {@link casesOf}: `npm test` tries those of which this is true. */
 export function casesWhere<T>(isTried: (each: T) => boolean, all: readonly T[]): readonly T[] {
   return all.filter(each => isTried(each) !== isSlow);

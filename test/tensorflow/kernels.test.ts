@@ -410,7 +410,7 @@ test('gradients keep no memory', async () => {
   const before = count();
   for (let i = 0; i < 10; i++) stepAll();
   const heapBytes = backend.wasm.HEAPU8.length;
-  for (let i = 0; i < 100; i++) stepAll();
+  for (let i = 0; i < 30; i++) stepAll();
   expect(count()).toEqual(before);
   // XNNPACK's packed filters live in the heap too, where tfjs does not count them.
   expect(backend.wasm.HEAPU8.length).toBe(heapBytes);
@@ -438,7 +438,7 @@ describe('training ends as on the CPU backend:', () => {
     model.setWeights(model.getWeights().map(weight => tf.mul(random(...weight.shape), 0.5)));
     model.compile({ optimizer: tf.train.momentum(0.05, 0.9), loss });
     const losses: number[] = [];
-    for (let step = 0; step < 6; step++) losses.push((await model.trainOnBatch(x, y)) as number);
+    for (let step = 0; step < 3; step++) losses.push((await model.trainOnBatch(x, y)) as number);
     const weights = model.getWeights().map(t => ({ shape: t.shape, values: Array.from(t.dataSync()) }));
     return [{ shape: [losses.length], values: losses }, ...weights];
   }

@@ -2,7 +2,6 @@ import { chartPage } from '../../../src/bench/collectives/chart-page';
 import { chartsOf } from '../../../src/bench/collectives/charts';
 import type { CollectiveRow } from '../../../src/bench/collectives/row';
 import { readVersion } from '../../../src/version';
-import { openInBrowser, testInBrowser } from '../../support/browser';
 import { OPTIONS, row } from './chart-rows';
 
 test('one collective has its median with a band, and its busbw', () => {
@@ -53,11 +52,4 @@ test('the page holds everything: table, parameters, licence, and fetches nothing
   expect(page).not.toMatch(/@import|url\(/);
 });
 
-// More of what it draws: test/slow/browser-pages.test.ts.
-testInBrowser('a browser draws it', () => {
-  const { dom, console } = openInBrowser(chartPage([row(1), row(4_096), row(1 << 20)], OPTIONS));
-  expect(/<html[^>]* data-drawn="(\d+)"/.exec(dom)?.[1]).toBe('2');
-  expect(dom).toMatch(/<h2>All rows<\/h2>/);
-  expect(dom).toMatch(/<canvas[^>]*>[^]*size[^]*p50/);
-  expect(console).not.toMatch(/CONSOLE/);
-});
+// What a browser draws: test/slow/browser-pages.test.ts.

@@ -1,5 +1,5 @@
 import { execFile, spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 
@@ -22,8 +22,8 @@ export async function pack(folder: string): Promise<Packed> {
 }
 
 /**
- * Where gradring caches a TensorFlow that it fetches. All tests of `npm run test:slow` share it, so that it is fetched
- * once; a test that runs alone has one in its folder.
+ * Where a TensorFlow and other versions of Node are cached. All tests of `npm run test:slow` share it, so that they are
+ * fetched once; a test that runs alone has one in its folder.
  */
 export function sharedCache(folder: string): string {
   return process.env['TEST_CACHE'] ?? path.join(folder, 'cache');
@@ -110,8 +110,13 @@ export function otherNodes(): string[] {
  * @returns The variables with which programs run on it.
  */
 export async function fetchNode(folder: string, version: string): Promise<NodeJS.ProcessEnv> {
-  const project = makeProject(path.join(folder, `node ${version}`));
-  await install(project, { packages: [`node@${version}`] });
+  const project = path.join(sharedCache(folder), `node ${version}`);
+  if (!existsSync(project)) {
+    const own = makeProject(path.join(folder, `node ${version}`));
+    await install(own, { packages: [`node@${version}`] });
+    mkdirSync(sharedCache(folder), { recursive: true });
+    if (!existsSync(project)) renameSync(own, project); // another test may have been faster
+  }
   const programs = path.join(project, 'node_modules/node/bin');
   return { ...process.env, PATH: `${programs}${path.delimiter}${process.env['PATH']}` };
 }
