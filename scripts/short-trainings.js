@@ -1,15 +1,16 @@
 #!/usr/bin/env node
-// Compares short trainings with `dgc()`, which chooses its sparsity, with the 99.9 % of the paper, and without
+// Compares short trainings with `lowRank()`, `dgc()`, which chooses its sparsity, the 99.9 % of the paper, and without
 // compression: an MLP of 17,226 parameters on the digits. Prints one JSON object a line: the losses of the last epoch,
 // one for each seed, and how many times fewer bytes were sent than without compression.
 //   npx gradring run -n 2 --no-prefix scripts/short-trainings.js
-const { connect, dgc, loadBackend, noCompression } = require('..');
+const { connect, dgc, loadBackend, lowRank, noCompression } = require('..');
 const { loadShippedDigits } = require('./train/data/optdigits');
 
 const SEEDS = [1, 2, 3];
 const EPOCHS = [2, 5, 20];
 const COMPRESSIONS = {
   'no compression': noCompression,
+  'lowRank()': () => lowRank(),
   'dgc()': () => dgc(),
   '99.9 %': () => dgc({ sparsity: 0.999 }),
 };

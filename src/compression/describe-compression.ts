@@ -1,6 +1,6 @@
 import { isAbsolute } from 'node:path';
 import { inspect } from 'node:util';
-import type { CustomCompression } from './compressors/custom-compression';
+import { type CustomCompression, LOW_RANK_STEP } from './compressors/custom-compression';
 import { type Compression, dgc, type DgcCompression } from './dgc-options';
 
 /**
@@ -42,14 +42,16 @@ function optionsOfDgc(given: DgcCompression): Record<string, unknown> {
 }
 
 function describeCustom({ compressor, options, clipNorm, clipAt, denseBelow, seed }: CustomCompression): string {
-  const usualPlace = compressor === 'lowRank' ? 'mean' : 'rank';
+  const isLowRank = compressor === 'lowRank';
+  const usualPlace = isLowRank ? 'mean' : 'rank';
   const common = {
     clipNorm,
     clipAt: clipAt === usualPlace ? undefined : clipAt,
     denseBelow: denseBelow === 1024 ? undefined : denseBelow,
     seed: seed || undefined,
   };
-  if (!isAbsolute(compressor)) return call(compressor, { ...options, ...common });
+  const step = isLowRank && options['step'] !== LOW_RANK_STEP ? options['step'] : undefined;
+  if (!isAbsolute(compressor)) return call(compressor, { ...options, ...(isLowRank && { step }), ...common });
   const own = Object.keys(options).length === 0 ? undefined : options;
   return call('customCompression', { options: own, ...common }, `'${compressor}'`);
 }

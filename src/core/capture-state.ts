@@ -1,3 +1,4 @@
+import { describeCompression } from '../compression/describe-compression';
 import { GradringError } from '../errors';
 import type { ExchangedTensors, TrainedTensor } from './exchanged-tensors';
 import type { ExchangeSteps } from './exchange-steps';
@@ -12,7 +13,7 @@ type Steps = ExchangeSteps<TrainedTensor, ExchangedTensors, never>;
  * @param captured What the policy keeps of steps that wait for an exchange.
  */
 export function captureState(steps: Steps, captured: WaitingSteps | undefined): StepState {
-  const { step, iterations, statistics, epoch, resize, sentFraction, links, lastRate } = steps;
+  const { step, iterations, statistics, epoch, resize, choice, links, lastRate } = steps;
   const { density } = statistics;
   const { className: optimizer, learningRate } = steps.inner;
   const counters = {
@@ -20,7 +21,8 @@ export function captureState(steps: Steps, captured: WaitingSteps | undefined): 
     ...(resize.lastWorldSize !== undefined && { worldSize: resize.lastWorldSize }),
     ...(steps.policy.changesWeights && { isLocal: true }),
     ...(captured !== undefined && { round: { steps: captured.steps, nonFinite: captured.nonFinite } }),
-    ...(sentFraction?.expected !== undefined && { expectedSteps: sentFraction.expected }),
+    ...(choice.expected !== undefined && { expectedSteps: choice.expected }),
+    ...(choice.chosenFor !== undefined && { compressionFor: choice.chosenFor }),
   };
   return { counters, variables: variableStates(steps) };
 }
@@ -31,6 +33,7 @@ export function captureState(steps: Steps, captured: WaitingSteps | undefined): 
  */
 export async function restoreState(steps: Steps, { counters, variables }: StepState): Promise<void> {
   requireSamePolicy(steps, counters);
+  takeChoice(steps, counters);
   if (steps.outer.takenOver?.momentum) requireSharedMomenta(steps, variables);
   const { density, learningRate } = counters;
   steps.step = counters.steps;
@@ -41,9 +44,6 @@ export async function restoreState(steps: Steps, { counters, variables }: StepSt
   steps.lastRate = counters.lastRate;
   steps.resumedSteps = counters.round?.steps ?? 0;
   steps.resize.lastWorldSize = counters.worldSize;
-  if (steps.sentFraction !== undefined && counters.expectedSteps !== undefined) {
-    steps.sentFraction.expected = counters.expectedSteps;
-  }
   if (learningRate !== undefined) steps.inner.learningRate = learningRate;
   await steps.forgetWaiting();
   steps.restored = variables;
@@ -70,6 +70,18 @@ function requireSamePolicy({ policy }: Steps, { isLocal = false, round }: StepCo
   if (isLocal === changesWeights && !cannotWait) return;
   const how = isLocal ? 'with local steps' : cannotWait ? 'while gradients were accumulated' : 'without local steps';
   throw new GradringError('ERR_CHECKPOINT', `The checkpoint was saved ${how}. Train with the same options as before.`);
+}
+
+/** Takes what was chosen by the number of steps, and that number. */
+function takeChoice({ choice, trained }: Steps, { expectedSteps, compressionFor }: StepCounters): void {
+  if (expectedSteps !== undefined) choice.expected = expectedSteps;
+  if (compressionFor === undefined) return;
+  const before = describeCompression(choice.compression);
+  choice.chooseFor(compressionFor);
+  const after = describeCompression(choice.compression);
+  if (trained === undefined || after === before) return;
+  const words = `The checkpoint was saved with ${after}, but this training has begun with ${before}. Resume before the first step.`;
+  throw new GradringError('ERR_CHECKPOINT', words);
 }
 
 /** The momentum of a variable that is sent whole is that of the average, so it must be the same on all ranks. */

@@ -1,4 +1,4 @@
-import { type CompressionMethod, methodOf } from '../compression/compression-method';
+import type { CompressionMethod } from '../compression/compression-method';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import type { Unit } from '../communicator/units';
 import type { Compression } from '../compression/dgc-options';
@@ -7,13 +7,13 @@ import { isLinkCost, type LinkCost } from '../exchange/link-cost';
 import { asleep, awake, type Ticket, waitFor, type Work } from '../work';
 import { type Check, isBetween, isBoolean, isCount, isNumber, isOptional, isWith } from '../shape';
 import type { ExchangeResult, ExchangeStep } from '../exchange/messages';
+import { CompressionChoice } from './compression-choice';
 import type { ExchangePolicy, Load } from './exchange-policy';
 import type { ExchangedTensors, TrainedTensor } from './exchanged-tensors';
 import { checkSameOptions, type Greeting, isGreeting } from './first-step';
 import { sharesMomentum, type VariableState } from './step-state';
 import { areTexts, checkDescriptions, compareHashes, describe, gatherValues } from './replicas';
 import { Notice, RingResize, StepNotices, Verification, type VerifiedStep } from './ring-agreement';
-import { SentFraction } from './sent-fraction';
 import type { StepOptions } from './step-options';
 import { shareStep } from './share-step';
 import { warn, warnHere } from './warn';
@@ -115,13 +115,11 @@ export interface DataHashes {
  * @template G The gradients of a step, as the program gives them.
  */
 export abstract class ExchangeSteps<V extends TrainedTensor, T extends ExchangedTensors<V>, G> {
-  /** Which fraction of the gradients is sent. Undefined without compression. */
-  readonly sentFraction: SentFraction | undefined;
+  readonly choice: CompressionChoice;
   readonly resize: RingResize;
   readonly policy: ExchangePolicy<T, G>;
   readonly inner: StepRule;
   readonly outer: UpdateRule<T>;
-  readonly method: CompressionMethod;
   readonly notices = new StepNotices();
   /** The number of the next step of the training, skipped ones included. A checkpoint keeps it. */
   step = 0;
@@ -170,17 +168,15 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     this.busyWords = busyWords;
     this.data = data;
     this.ranksInStep = communicator.worldSize;
-    this.method = methodOf(compression);
     this.verification = new Verification(communicator, verifyEvery);
     this.resize = new RingResize(communicator, learningRateRule);
-    if (compression.kind !== 'dgc') return;
-    this.sentFraction = new SentFraction(
-      communicator,
-      compression,
-      words,
-      outer.takenOver !== undefined && compression.momentumCorrection,
-      policy.stepsPerExchange,
-    );
+    const takesMomentum = outer.takenOver !== undefined;
+    this.choice = new CompressionChoice(communicator, compression, words, takesMomentum, policy.stepsPerExchange);
+  }
+
+  /** What its compression does. */
+  get method(): CompressionMethod {
+    return this.choice.method;
   }
 
   /** Sets the epoch, from 0, on which a warm-up depends. */
@@ -189,7 +185,7 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     if (stepsPerEpoch !== undefined) {
       if (!Number.isInteger(stepsPerEpoch) || stepsPerEpoch < 1)
         throw invalidArgument(`stepsPerEpoch is ${stepsPerEpoch}; an epoch has a whole number of steps, at least 1.`);
-      if (this.sentFraction !== undefined) this.sentFraction.stepsPerEpoch = stepsPerEpoch;
+      this.choice.stepsPerEpoch = stepsPerEpoch;
     }
     this.epoch = epoch;
   }
@@ -322,6 +318,7 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
   private *begin(names: readonly string[]): Work<void> {
     const { communicator } = this;
     const variables = this.variablesNamed(names);
+    this.choice.choose();
     const own = this.greetingOf(variables);
     const all = yield* gatherValues(communicator, Purpose.FirstStep, isGreeting, own);
     checkDescriptions(all.map(greeting => greeting.variables));
@@ -335,16 +332,15 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     const hashes = all.map(greeting => greeting.hashes);
     compareHashes(hashes, variables, 'before the first step', differing => this.adviceFor(differing));
     this.data?.compare(all.map(({ data }) => data));
-    if (this.sentFraction !== undefined) {
-      const [first, ...others] = names;
-      this.sentFraction.trains ||= `'${first}'${others.length > 0 ? ` and ${others.length} more` : ''}`;
-      this.sentFraction.beginSteps(this.step);
-    }
+    const [first, ...others] = names;
+    this.choice.trains ||= `'${first}'${others.length > 0 ? ` and ${others.length} more` : ''}`;
+    this.choice.beginSteps(this.step);
     this.open(variables);
   }
 
   private greetingOf(variables: readonly V[]): Greeting {
-    const { compression, onNonFinite, verifyEvery, learningRateRule, overlap } = this.options;
+    const { onNonFinite, verifyEvery, learningRateRule, overlap } = this.options;
+    const { compression } = this.choice;
     const { className: optimizer, learningRate } = this.inner;
     const options = {
       ...{ optimizer, learningRate, ...this.inner.takenOver, compression },
@@ -378,7 +374,7 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
 
   /** Opens the exchange of these variables, and restores their state if there is one. */
   protected open(variables: readonly V[]): void {
-    const { compression } = this.options;
+    const { compression } = this.choice;
     const nesterov = this.outer.takenOver?.nesterov ?? false;
     this.trained = this.openExchange(variables, { compression, nesterov });
     this.restoreVariables();
@@ -548,8 +544,8 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
 
   /** The density of an exchange that ends this step, by the schedule. */
   private density(step: number): number {
-    const { sentFraction, epoch, statistics } = this;
-    const density = sentFraction?.densityAt({ epoch, step }) ?? 1;
+    const { choice, epoch, statistics } = this;
+    const density = choice.densityAt({ epoch, step });
     if (density === 1 && statistics.density < 1) {
       const words =
         'A step that sends everything cannot follow one that does not, because the momenta of the ranks differ by then. Does a dense warm-up begin anew?';

@@ -2,7 +2,7 @@ import { inspect } from 'node:util';
 import { isFloat32Array } from 'node:util/types';
 import { checkOptions, requireBoolean } from '../check-options';
 import type { Communicator } from '../communicator/communicator';
-import { type Compression, dgc } from '../compression/dgc-options';
+import type { Compression } from '../compression/dgc-options';
 import { GradringError, invalidArgument } from '../errors';
 import { brief } from '../printable';
 import { similarName } from '../similar-name';
@@ -11,7 +11,7 @@ import { EveryStep } from './exchange-policy';
 import { ExchangeSteps, type Momentum, type StepStatistics, type UpdateRule } from './exchange-steps';
 import { ExchangedTensors, type LoadedGradients, type TrainedTensor } from './exchanged-tensors';
 import type { StepState } from './step-state';
-import { checkCompression, checkOnNonFinite, hintAtName } from './step-options';
+import { checkCompression, checkOnNonFinite, hintAtName, type StepOptions } from './step-options';
 import { inBrackets, sizeOf } from './shapes';
 import type { CheckpointedSteps } from './training-checkpoint';
 
@@ -32,7 +32,7 @@ export type NamedUpdates<N extends string = string> = { readonly [name in N]: Fl
 
 /** What `ring.gradients` may take. */
 export interface GradientOptions {
-  /** What `dgc`, `noCompression`, `lowRank`, `qsgd` and the like return. Default `dgc()`. */
+  /** What `dgc`, `noCompression`, `lowRank`, `qsgd` and the like return. Default `lowRank()`. */
   readonly compression?: Compression;
   /**
    * The momentum of the training, at least 0 and less than 1. It is in the updates, so the program must not apply it
@@ -79,7 +79,7 @@ export class RingGradients<N extends string = string, Skipped extends null = nev
 
   constructor(communicator: Communicator, shapes: Shapes<N>, options: GradientOptions = {}) {
     checkOptions('ring.gradients', options, NAMES, hintAtName);
-    const { compression = dgc(), onNonFinite = 'error', momentum = 0, nesterov = false, learningRate } = options;
+    const { compression, onNonFinite = 'error', momentum = 0, nesterov = false, learningRate } = options;
     checkCompression(compression);
     checkOnNonFinite(onNonFinite);
     if (typeof momentum !== 'number' || !(momentum >= 0 && momentum < 1)) {
@@ -224,7 +224,7 @@ export class ArraySteps
     communicator: Communicator,
     readonly tensors: readonly TrainedTensor[],
     rule: ProgramsRule,
-    { compression, onNonFinite }: Required<Pick<GradientOptions, 'compression' | 'onNonFinite'>>,
+    { compression, onNonFinite }: Pick<StepOptions, 'compression' | 'onNonFinite'>,
   ) {
     super(communicator, {
       policy: new EveryStep<ExchangedArrays, GradientsByName>(),

@@ -5,7 +5,8 @@ import type { LearningRateRule } from './ring-agreement';
 
 /** The options of steps that do not depend on who applies the updates. */
 export interface StepOptions {
-  readonly compression: Compression;
+  /** Undefined: it is chosen before the first step. */
+  readonly compression: Compression | undefined;
   readonly onNonFinite: 'error' | 'skip';
   readonly learningRateRule: LearningRateRule;
   readonly verifyEvery: number;
@@ -20,7 +21,8 @@ export function hintAtName(option: string): string | undefined {
 }
 
 /** @throws GradringError `ERR_INVALID_ARGUMENT` if it is none, or its module cannot be loaded. */
-export function checkCompression(compression: Compression): void {
+export function checkCompression(compression: Compression | undefined): void {
+  if (compression === undefined) return;
   if (!KINDS.includes(compression?.kind)) {
     throw invalidArgument('compression must be what dgc({ … }), noCompression() or another compression returns.');
   }

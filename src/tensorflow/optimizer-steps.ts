@@ -53,7 +53,7 @@ export class OptimizerSteps
         'The optimizer is within a step, or is being saved: await applyGradientsAsync, minimizeAsync, and checkpoint.save.',
       data: DataCheck.of(communicator),
     });
-    if (compression.kind === 'dgc' && this.outer.takenOver === undefined) this.warnOfForeignMomentum(compression);
+    if (compression?.kind === 'dgc' && this.outer.takenOver === undefined) this.warnOfForeignMomentum(compression);
   }
 
   override close(): void {

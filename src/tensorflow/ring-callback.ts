@@ -18,7 +18,7 @@ import { averageVariables, broadcastVariables, type Variables, variablesOf, veri
 import { evaluateTogether } from './compute-together';
 import { hasSyncBatchNormalization } from './sync-batch-norm';
 import { type OptimizerSteps, stepsOf } from './optimizer-steps';
-import type { FitLength } from '../core/sent-fraction';
+import type { FitLength } from '../core/compression-choice';
 import type { WholeData } from './whole-data';
 
 /** What {@link Ring.callbacks} does in addition to its usual work. */
@@ -192,12 +192,12 @@ export class RingCallback extends tf.Callback {
 
   override async onEpochBegin(epoch: number): Promise<void> {
     // A training that was interrupted keeps the length by which it had chosen the sparsity.
-    const goesOn = this.resumed?.isOver === false && this.steps.sentFraction?.expected !== undefined;
+    const goesOn = this.resumed?.isOver === false && this.steps.choice.expected !== undefined;
     if (!this.hasBegun) {
-      const { sentFraction, step } = this.steps;
-      if (sentFraction !== undefined) sentFraction.trains = this.model.name;
-      if (goesOn) sentFraction?.goOn(this.length);
-      else sentFraction?.beginFit(epoch, this.length, step);
+      const { choice, step } = this.steps;
+      choice.trains = this.model.name;
+      if (goesOn) choice.goOn(this.length);
+      else choice.beginFit(epoch, this.length, step);
       this.risingSteps = this.step === Infinity ? -1 : this.stepsOfRise();
     }
     if (!this.hasBegun) restoreEarlyStops(this.others, this.resumed?.earlyStops ?? []);
@@ -300,7 +300,7 @@ export class RingCallback extends tf.Callback {
 
   override async onEpochEnd(epoch: number, logs: Record<string, number | tf.Scalar> = {}): Promise<void> {
     const { communicator } = this;
-    this.steps.sentFraction?.endEpoch(this.length, this.steps.step);
+    this.steps.choice.endEpoch(this.length, this.steps.step);
     const data = DataCheck.of(communicator);
     const own: EpochEnd = { metrics: await metricsOf(logs), data: data.take(), given: data.takeGiven() };
     const all = await awake(gatherValues(communicator, Purpose.EndEpoch, isEpochEnd, own));
@@ -345,11 +345,7 @@ export class RingCallback extends tf.Callback {
     const { learningRateWarmUp } = this.options;
     if (learningRateWarmUp === undefined) return -1;
     if (learningRateWarmUp !== true) return learningRateWarmUp.steps;
-    const { sentFraction, step } = this.steps;
-    if (sentFraction !== undefined) return sentFraction.warmUpSteps(step) || -1;
-    throw invalidArgument(
-      'learningRateWarmUp: true lasts as long as the warm-up of dgc(), but this optimizer has another compression. Pass { steps } instead of true.',
-    );
+    return this.steps.choice.warmUpSteps(this.steps.step) || -1;
   }
 
   private beginning(weights: Variables): Beginning {

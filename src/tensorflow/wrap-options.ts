@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { checkOptions, requireBoolean } from '../check-options';
-import { type Compression, dgc } from '../compression/dgc-options';
+import type { Compression } from '../compression/dgc-options';
 import { invalidArgument } from '../errors';
 import type { LearningRateRule } from '../core/ring-agreement';
 import { checkCompression, checkOnNonFinite, hintAtName } from '../core/step-options';
@@ -17,7 +17,10 @@ export interface OuterOptions {
 
 /** What {@link Ring.wrap} may take. */
 export interface WrapOptions {
-  /** What `dgc`, `noCompression`, `gradientDropping`, `qsgd` and the like return. Default `dgc()`. */
+  /**
+   * What `dgc`, `noCompression`, `lowRank`, `qsgd` and the like return. Default: `lowRank()`, and in a `model.fit` of
+   * 10,000 exchanges or more `dgc({ sparsity: 0.999 })`, if the optimizer is `tf.train.sgd` or `tf.train.momentum`.
+   */
   readonly compression?: Compression;
   /**
    * What to do when a gradient holds NaN or infinity on some rank. `error` raises `ERR_NON_FINITE` on every rank.
@@ -71,7 +74,9 @@ export interface WrapOptions {
 }
 
 /** All options, with their defaults. */
-export interface CheckedOptions extends Required<WrapOptions> {
+export interface CheckedOptions extends Required<Omit<WrapOptions, 'compression'>> {
+  /** Undefined: it is chosen before the first step. */
+  readonly compression: Compression | undefined;
   readonly outer: Required<OuterOptions>;
 }
 
@@ -90,7 +95,7 @@ const OPTIONS = {
  */
 export function checkWrapOptions(options: WrapOptions, isElastic: boolean): CheckedOptions {
   checkOptions('ring.wrap', options, OPTIONS, hintAtName);
-  const { compression = dgc(), onNonFinite = 'error', verifyEvery = 1000, localSteps = 0 } = options;
+  const { compression, onNonFinite = 'error', verifyEvery = 1000, localSteps = 0 } = options;
   const { overlap = 0, localClipNorm = Infinity, accumulate = 1 } = options;
   const { weightDecay = 0, weightDecayAt = 'gradient' } = options;
   checkCompression(compression);
@@ -131,7 +136,7 @@ export function checkWrapOptions(options: WrapOptions, isElastic: boolean): Chec
   if (overlap === 1 && isElastic) {
     throw invalidArgument('overlap: 1 does not work in an elastic run, which may lose a rank while gradients travel.');
   }
-  if (compression.kind === 'dgc' && compression.perHost && isElastic) {
+  if (compression?.kind === 'dgc' && compression.perHost && isElastic) {
     throw invalidArgument(
       'dgc({ perHost: true }) does not work in an elastic run, in which a host may lose the rank that has its gradient.',
     );

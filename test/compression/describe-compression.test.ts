@@ -33,7 +33,7 @@ test.each<[Compression, string]>([
   [qsgd({ levels: 4, seed: 7 }), 'qsgd({ levels: 4, bucket: 512, seed: 7 })'],
   [powerSgd({ rank: 4 }), 'powerSgd({ rank: 4 })'],
   [lowRank({ step: 1 }), 'lowRank({ step: 1 })'],
-  [lowRank({ rank: 8, clipAt: 'rank' }), "lowRank({ rank: 8, step: 0.7, clipAt: 'rank' })"],
+  [lowRank({ rank: 8, clipAt: 'rank' }), "lowRank({ rank: 8, clipAt: 'rank' })"],
   [qsgd({ clipNorm: 1, clipAt: 'mean' }), "qsgd({ levels: 16, bucket: 512, clipNorm: 1, clipAt: 'mean' })"],
   [dgc({ clipNorm: 1, clipAt: 'mean' }), "dgc({ clipNorm: 1, clipAt: 'mean' })"],
   [

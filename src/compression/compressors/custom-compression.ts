@@ -122,6 +122,9 @@ export function powerSgd(options: PowerSgdOptions = {}): CustomCompression {
   return compressionOf('powerSgd', 'powerSgd()', options, { rank, seed });
 }
 
+/** The default of its `step`. */
+export const LOW_RANK_STEP = 0.7;
+
 /** The options of {@link lowRank}. */
 export interface LowRankOptions extends CustomOptions {
   /**
@@ -150,7 +153,7 @@ export interface LowRankOptions extends CustomOptions {
  */
 export function lowRank(options: LowRankOptions = {}): CustomCompression {
   checkOptions('lowRank()', options, { ...COMMON, rank: true, step: true });
-  const { rank, step = 0.7 } = options;
+  const { rank, step = LOW_RANK_STEP } = options;
   if (rank !== undefined) requireWhole('lowRank()', { rank }, 1, 2 ** 16 - 1);
   if (!(typeof step === 'number' && step >= 0.01 && step <= 2)) {
     throw invalidArgument(`lowRank(): step is a number from 0.01 to 2, not ${inspect(step)}`);

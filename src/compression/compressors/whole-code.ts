@@ -3,7 +3,10 @@ import { LARGEST_INTEGER } from './integer-code';
 import { malformed } from '../bit-stream';
 import { isInRange, readScale, type TensorCode, writeScale } from './tensor-code';
 
-/** All values of a tensor, rounded to multiples of a step. The message: the step, and the whole numbers. */
+/**
+ * All values of a tensor, rounded to multiples of a step. The message: the step, and the whole numbers. The value of a
+ * scalar is the step, so it loses nothing.
+ */
 export class WholeCode implements TensorCode {
   private readonly integers: Float32Array;
   private readonly sums: Float32Array;
@@ -22,7 +25,7 @@ export class WholeCode implements TensorCode {
   encode(values: Float32Array): Uint8Array {
     const { integers, scratch } = this;
     const { writer } = scratch;
-    const step = Math.fround(this.step * rootMeanSquare(values));
+    const step = values.length === 1 ? Math.abs(values[0]!) : Math.fround(this.step * rootMeanSquare(values));
     writer.start();
     writeScale(step, writer);
     if (step > 0) {

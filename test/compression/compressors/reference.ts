@@ -161,9 +161,9 @@ function powerSgd(columns: number, r: number): Sender {
   };
 }
 
-/** Each value as the nearest multiple of so many root mean squares. */
+/** Each value as the nearest multiple of so many root mean squares; a scalar as it is. */
 export function wholeNumbers(values: readonly number[], step: number) {
-  const size = step * rootMeanSquare(values);
+  const size = values.length === 1 ? Math.abs(values[0]!) : step * rootMeanSquare(values);
   const { rounded, margin } = roundedTo(size, values);
   return { sent: rounded.map(integer => size * integer), margin };
 }

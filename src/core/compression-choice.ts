@@ -1,6 +1,9 @@
 import type { Communicator } from '../communicator/communicator';
+import { type CompressionMethod, methodOf } from '../compression/compression-method';
+import { defaultCompression } from '../compression/default-compression';
+import { describeCompression } from '../compression/describe-compression';
+import type { Compression, DgcCompression } from '../compression/dgc-options';
 import { chooseSparsity, densityAt, warmUpStages } from '../compression/sparsity-schedule';
-import type { DgcCompression } from '../compression/dgc-options';
 import { invalidArgument } from '../errors';
 import { isNumber, isOptional, isWith } from '../shape';
 import { inform, warn, warnOnce } from './warn';
@@ -31,30 +34,57 @@ export interface FitLength {
   readonly stepsPerEpoch: number | null;
 }
 
-/** Which fraction of its gradients a wrapped optimizer sends: as given to `dgc()`, or chosen by the number of steps. */
-export class SentFraction {
+/** How a training is compressed, and which fraction of its gradients is sent: as given, or by the number of steps. */
+export class CompressionChoice {
   /** Undefined if not known. */
   expected: ExpectedSteps | undefined;
   /** Undefined if not known. */
   stepsPerEpoch: number | undefined;
   /** What the optimizer trains, in words: a model, or variables. Set before anything is said. */
   trains = '';
+  /** What was given, or chosen by {@link chosenFor}: until that is set, what a short training has. */
+  compression: Compression;
+  /** What {@link compression} does. */
+  method: CompressionMethod;
+  /**
+   * The number of steps by which the compression was chosen, 0 if it was not known. A checkpoint keeps it: the state of
+   * a training fits its compression only. Undefined if one was given, or if there was no step yet.
+   */
+  chosenFor: number | undefined;
   /** The density that the user was told last. */
   private said: number | undefined;
 
   /**
+   * @param given Undefined: it is chosen before the first step.
    * @param words What takes the steps: `the Adam optimizer`.
-   * @param correctsMomentum See {@link chooseSparsity}.
+   * @param takesMomentum Whether the ranks can apply the momentum before they select.
    * @param stepsPerExchange See {@link chooseSparsity}.
    */
   constructor(
     private readonly communicator: Communicator,
-    private readonly compression: DgcCompression,
+    private readonly given: Compression | undefined,
     private readonly words: string,
-    private readonly correctsMomentum: boolean,
+    private readonly takesMomentum: boolean,
     private readonly stepsPerExchange: number,
   ) {
-    if (compression.steps > 0) this.expected = { steps: compression.steps };
+    this.compression = given ?? defaultCompression({ steps: 0, stepsPerExchange, takesMomentum });
+    this.method = methodOf(this.compression);
+    if (given?.kind === 'dgc' && given.steps > 0) this.expected = { steps: given.steps };
+  }
+
+  /** Chooses a compression if none was given, and none was chosen before. */
+  choose(): void {
+    const { expected } = this;
+    if (this.chosenFor === undefined) this.chooseFor(expected?.since === undefined ? (expected?.steps ?? 0) : 0);
+  }
+
+  /** Chooses by that number of steps, if no compression was given. */
+  chooseFor(steps: number): void {
+    if (this.given !== undefined) return;
+    const { stepsPerExchange, takesMomentum } = this;
+    this.chosenFor = steps;
+    this.compression = defaultCompression({ steps, stepsPerExchange, takesMomentum });
+    this.method = methodOf(this.compression);
   }
 
   /** A `model.fit` that was interrupted continues with the sparsity that it had chosen. */
@@ -65,7 +95,7 @@ export class SentFraction {
   /** A `model.fit` begins with that epoch, after `step` steps. */
   beginFit(epoch: number, { epochs, stepsPerEpoch }: FitLength, step: number): void {
     this.stepsPerEpoch = stepsPerEpoch ?? undefined;
-    if (this.compression.steps > 0) return;
+    if (this.given?.kind === 'dgc' && this.given.steps > 0) return;
     const steps = step + (epochs - epoch) * (stepsPerEpoch ?? 1);
     this.expected = { steps, since: stepsPerEpoch === null ? { epoch, step } : undefined };
     if (stepsPerEpoch !== null) this.say(step);
@@ -85,9 +115,15 @@ export class SentFraction {
     if (this.expected?.since === undefined) this.say(step);
   }
 
-  /** @throws GradringError `ERR_NO_EPOCH` */
+  /**
+   * The fraction of each large tensor that is sent: 1 with another compression than DGC.
+   *
+   * @throws GradringError `ERR_NO_EPOCH`
+   */
   densityAt(progress: { readonly epoch: number | undefined; readonly step: number }): number {
-    return densityAt(this.chosenAt(progress.step), { ...progress, stepsPerEpoch: this.stepsPerEpoch });
+    const { compression, stepsPerEpoch } = this;
+    if (compression.kind !== 'dgc') return 1;
+    return densityAt(this.chosenAt(compression, progress.step), { ...progress, stepsPerEpoch });
   }
 
   /**
@@ -96,8 +132,16 @@ export class SentFraction {
    * @throws GradringError `ERR_INVALID_ARGUMENT` if that depends on the steps of an epoch, which are not known.
    */
   warmUpSteps(step: number): number {
-    const { warmUpEpochs, warmUpSteps } = this.chosenAt(step);
-    const isChosenLater = this.compression.sparsity === 'auto' && this.expected?.since !== undefined;
+    this.choose();
+    const { compression, given } = this;
+    if (compression.kind !== 'dgc') {
+      if (given === undefined) return 0;
+      throw invalidArgument(
+        'learningRateWarmUp: true lasts as long as the warm-up of dgc(), but this optimizer has another compression. Pass { steps } instead of true.',
+      );
+    }
+    const { warmUpEpochs, warmUpSteps } = this.chosenAt(compression, step);
+    const isChosenLater = compression.sparsity === 'auto' && this.expected?.since !== undefined;
     if (warmUpEpochs === 0 && !isChosenLater) return warmUpSteps;
     if (warmUpEpochs > 0 && this.stepsPerEpoch !== undefined) return warmUpEpochs * this.stepsPerEpoch;
     throw invalidArgument(
@@ -110,14 +154,20 @@ export class SentFraction {
     return `${this.words} of ${this.trains}`;
   }
 
-  private chosenAt(step: number) {
-    const { correctsMomentum, stepsPerExchange, expected } = this;
-    return chooseSparsity(this.compression, { steps: expected?.steps, step, correctsMomentum, stepsPerExchange });
+  private chosenAt(compression: DgcCompression, step: number) {
+    const { stepsPerExchange, expected } = this;
+    const correctsMomentum = this.correctsMomentum(compression);
+    return chooseSparsity(compression, { steps: expected?.steps, step, correctsMomentum, stepsPerExchange });
+  }
+
+  private correctsMomentum({ momentumCorrection }: DgcCompression): boolean {
+    return this.takesMomentum && momentumCorrection;
   }
 
   /** A short warm-up goes through its stages within the epochs. That needs the steps of an epoch. */
   private warnOfLeftOutStages(): void {
-    const chosen = this.chosenAt(0);
+    if (this.compression.kind !== 'dgc') return;
+    const chosen = this.chosenAt(this.compression, 0);
     const { warmUpEpochs, warmUp } = chosen;
     const stages = warmUpStages(chosen).length;
     if (warmUp === 'dense' || warmUpEpochs === 0 || warmUpEpochs >= stages) return;
@@ -129,13 +179,16 @@ export class SentFraction {
 
   /** Tells the user, on rank 0, what was chosen; or warns if what was given does not fit. */
   private say(step: number): void {
+    this.choose();
     const { communicator, compression, expected, said } = this;
-    const { sparsity } = this.chosenAt(step);
+    if (said === undefined && this.given === undefined) this.sayDefault();
+    const sparsity = compression.kind === 'dgc' ? this.chosenAt(compression, step).sparsity : 0;
     const density = 1 - sparsity;
     if (said !== undefined && density < said * NOTABLE && density > said / NOTABLE) return;
     this.said = density;
+    if (compression.kind !== 'dgc') return;
     if (compression.sparsity === 'auto') {
-      if (!this.correctsMomentum) return; // nothing was chosen
+      if (!this.correctsMomentum(compression)) return; // nothing was chosen
       inform(
         communicator,
         expected === undefined
@@ -148,6 +201,14 @@ export class SentFraction {
         `A sparsity of ${sparsity} sends an element once in ${Math.round(this.stepsPerExchange / density)} steps on average, but ${this.optimizer} takes ${counted(expected.steps)}: most of the gradient is never applied. Leave the sparsity out of dgc(), which then chooses one for the number of steps, or lower it.`,
       );
     }
+  }
+
+  private sayDefault(): void {
+    const length = this.chosenFor ? counted(this.chosenFor) : 'a training of unknown length';
+    inform(
+      this.communicator,
+      `${describeCompression(this.compression)} compresses the gradients of ${this.optimizer}: the default for ${length}. { compression } sets another.`,
+    );
   }
 }
 
