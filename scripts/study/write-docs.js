@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Writes into the docs what `gradring study` has measured, from docs/data/study.json: the tables of each workload into
-// docs/study.md, and a short one into README.md.
+// Writes into the docs what `gradring study` has measured: the tables of each workload, from docs/data/study.json into
+// docs/study.md, and from docs/data/first-study.json into docs/first-study.md; and a short one into README.md.
 const { readFileSync, writeFileSync } = require('node:fs');
 const path = require('node:path');
 const { readResults } = require('../../dist/study/read-results');
@@ -10,18 +10,33 @@ const { bytesText, intervalText, ratioText, signed, wordsOf } = require('../../d
 const root = path.join(__dirname, '../..');
 const VERDICTS = { passes: 'passes', fails: '**fails**', undecided: 'undecided' };
 /** The methods that the README shows, by the names that it gives them. */
-const SHOWN = { 'DGC by default': '`dgc()`', DGC: 'DGC at 99.9 %', 'gradient dropping': 'gradient dropping' };
+const SHOWN = {
+  'low rank': '`lowRank()`',
+  'DGC, chosen sparsity': '`dgc()`',
+  DGC: 'DGC at 99.9 %',
+  'gradient dropping': 'gradient dropping',
+};
+/** The studies: results, and the page that shows them, have the same name. README.md shows the first of this list. */
+const STUDIES = ['study', 'first-study'];
 
-/** The files of the docs that show these results: from each path to its text. */
-function docsOf(results) {
-  let page = readFileSync(path.join(root, 'docs/study.md'), 'utf8');
-  for (const workload of results.workloads) {
-    for (const [name, table] of Object.entries(tablesOf(workload, results.declared))) {
+/** The files of the docs that show the results: from each path to its text. */
+function studyDocs() {
+  const readme = readFileSync(path.join(root, 'README.md'), 'utf8');
+  const short = markdownTable(shortTable(committedResults(STUDIES[0])));
+  const pages = STUDIES.map(study => [`docs/${study}.md`, pageOf(study)]);
+  return { 'README.md': withText(readme, 'study', short), ...Object.fromEntries(pages) };
+}
+
+/** The page of a study with its tables. */
+function pageOf(study) {
+  const { workloads, declared } = committedResults(study);
+  let page = readFileSync(path.join(root, `docs/${study}.md`), 'utf8');
+  for (const workload of workloads) {
+    for (const [name, table] of Object.entries(tablesOf(workload, declared))) {
       page = withText(page, `${workload.name}: ${name}`, markdownTable(table));
     }
   }
-  const readme = readFileSync(path.join(root, 'README.md'), 'utf8');
-  return { 'docs/study.md': page, 'README.md': withText(readme, 'study', markdownTable(shortTable(results))) };
+  return page;
 }
 
 /** A row for each workload: how much the methods differ from dense. */
@@ -80,10 +95,10 @@ function tablesOf({ name, methods, ablation }, { margins, baseline }) {
 }
 
 /** The results that are committed. */
-const committedResults = () => readResults(path.join(root, 'docs/data/study.json'));
+const committedResults = study => readResults(path.join(root, `docs/data/${study}.json`));
 
 if (require.main === module) {
-  for (const [file, text] of Object.entries(docsOf(committedResults()))) writeFileSync(path.join(root, file), text);
+  for (const [file, text] of Object.entries(studyDocs())) writeFileSync(path.join(root, file), text);
 }
 
-module.exports = { committedResults, docsOf };
+module.exports = { STUDIES, committedResults, studyDocs };

@@ -1,12 +1,13 @@
 #!/usr/bin/env node
-// Writes docs/study-WORKLOAD.png, the curves of each workload as `gradring study --html` draws them, from
-// docs/data/study.json. It needs Chromium.
+// Writes docs/STUDY-WORKLOAD.png, the curves of each workload as `gradring study --html` draws them, from
+// docs/data/STUDY.json: of the studies that are given, by default of all. It needs Chromium.
+//   node scripts/study/write-pictures.js study
 const { execFileSync } = require('node:child_process');
 const { mkdtempSync, rmSync, writeFileSync } = require('node:fs');
 const { tmpdir } = require('node:os');
 const path = require('node:path');
 const { studyPage } = require('../../dist/study/page');
-const { committedResults } = require('./write-docs');
+const { STUDIES, committedResults } = require('./write-docs');
 
 const DOCS = path.join(__dirname, '../../docs');
 const SIZE = '1200,510';
@@ -23,16 +24,18 @@ const only = (page, id) =>
       () => `<script>document.body.replaceChildren(document.getElementById('${id}'))</script></body>`,
     );
 
-const results = committedResults();
 const folder = mkdtempSync(path.join(tmpdir(), 'gradring-pictures-'));
-for (const [i, { name }] of results.workloads.entries()) {
-  const page = path.join(folder, `${name}.html`);
-  writeFileSync(page, only(studyPage(results), `curves-${i}`));
-  const flags = ['--headless', '--no-sandbox', '--hide-scrollbars', '--virtual-time-budget=5000'];
-  const picture = path.join(DOCS, `study-${name}.png`);
-  const profile = `--user-data-dir=${path.join(folder, 'profile')}`;
-  execFileSync('chromium', [...flags, profile, `--window-size=${SIZE}`, `--screenshot=${picture}`, `file://${page}`], {
-    stdio: 'ignore',
-  });
+const given = process.argv.slice(2);
+for (const study of given.length > 0 ? given : STUDIES) {
+  const results = committedResults(study);
+  for (const [i, { name }] of results.workloads.entries()) {
+    const page = path.join(folder, `${study}-${name}.html`);
+    writeFileSync(page, only(studyPage(results), `curves-${i}`));
+    const flags = ['--headless', '--no-sandbox', '--hide-scrollbars', '--virtual-time-budget=5000'];
+    const picture = path.join(DOCS, `${study}-${name}.png`);
+    const profile = `--user-data-dir=${path.join(folder, 'profile')}`;
+    const args = [...flags, profile, `--window-size=${SIZE}`, `--screenshot=${picture}`, `file://${page}`];
+    execFileSync('chromium', args, { stdio: 'ignore' });
+  }
 }
 rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
