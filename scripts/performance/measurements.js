@@ -66,7 +66,11 @@ const MEASUREMENTS = {
   'short trainings': {
     commands: [ranks(2, 'short-trainings.js')],
     table: ([{ rows }]) => [
-      ['optimizer', 'steps', ...rows.slice(0, 3).map(({ compression }) => compression.replace(/.*\(\)/, '`$&`'))],
+      [
+        'optimizer',
+        'steps',
+        ...grouped(rows, 'optimizer', 'steps')[0].map(({ compression }) => compression.replace(/.*\(\)/, '`$&`')),
+      ],
       ...grouped(rows, 'optimizer', 'steps').map(cells => [
         cells[0].optimizer,
         String(cells[0].steps),

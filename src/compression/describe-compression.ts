@@ -50,8 +50,8 @@ function describeCustom({ compressor, options, clipNorm, clipAt, denseBelow, see
     denseBelow: denseBelow === 1024 ? undefined : denseBelow,
     seed: seed || undefined,
   };
-  const step = isLowRank && options['step'] !== LOW_RANK_STEP ? options['step'] : undefined;
-  if (!isAbsolute(compressor)) return call(compressor, { ...options, ...(isLowRank && { step }), ...common });
+  const usual = isLowRank && options['step'] === LOW_RANK_STEP ? { step: undefined } : {};
+  if (!isAbsolute(compressor)) return call(compressor, { ...options, ...usual, ...common });
   const own = Object.keys(options).length === 0 ? undefined : options;
   return call('customCompression', { options: own, ...common }, `'${compressor}'`);
 }

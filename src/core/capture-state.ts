@@ -22,7 +22,7 @@ export function captureState(steps: Steps, captured: WaitingSteps | undefined): 
     ...(steps.policy.changesWeights && { isLocal: true }),
     ...(captured !== undefined && { round: { steps: captured.steps, nonFinite: captured.nonFinite } }),
     ...(choice.expected !== undefined && { expectedSteps: choice.expected }),
-    ...(choice.chosenFor !== undefined && { compressionFor: choice.chosenFor }),
+    ...(choice.chosenBy !== undefined && { compressionBy: choice.chosenBy }),
   };
   return { counters, variables: variableStates(steps) };
 }
@@ -72,16 +72,28 @@ function requireSamePolicy({ policy }: Steps, { isLocal = false, round }: StepCo
   throw new GradringError('ERR_CHECKPOINT', `The checkpoint was saved ${how}. Train with the same options as before.`);
 }
 
-/** Takes what was chosen by the number of steps, and that number. */
-function takeChoice({ choice, trained }: Steps, { expectedSteps, compressionFor }: StepCounters): void {
+/**
+ * Takes the expected steps, and the compression that was chosen by them if this training has none of its own.
+ *
+ * @throws GradringError `ERR_CHECKPOINT` if its state fits another compression.
+ */
+function takeChoice({ choice, trained }: Steps, { steps, density, expectedSteps, compressionBy }: StepCounters): void {
+  const wasBegun = steps > 0 || compressionBy !== undefined;
+  if (choice.given === undefined && wasBegun) {
+    const length = compressionBy ?? choice.lengthOf(expectedSteps);
+    const compression = choice.compressionFor(length);
+    const [now, saved] = [choice.compression, compression].map(describeCompression);
+    if (trained !== undefined && now !== saved) {
+      const words = `The checkpoint was saved with ${saved}, but this training has begun with ${now}. Resume before the first step.`;
+      throw new GradringError('ERR_CHECKPOINT', words);
+    }
+    if (compression.kind !== 'dgc' && density < 1) {
+      const words = `The checkpoint was saved with another compression than ${saved}, which is the default here. Pass the same { compression } as before.`;
+      throw new GradringError('ERR_CHECKPOINT', words);
+    }
+    choice.chooseBy(length);
+  }
   if (expectedSteps !== undefined) choice.expected = expectedSteps;
-  if (compressionFor === undefined) return;
-  const before = describeCompression(choice.compression);
-  choice.chooseFor(compressionFor);
-  const after = describeCompression(choice.compression);
-  if (trained === undefined || after === before) return;
-  const words = `The checkpoint was saved with ${after}, but this training has begun with ${before}. Resume before the first step.`;
-  throw new GradringError('ERR_CHECKPOINT', words);
 }
 
 /** The momentum of a variable that is sent whole is that of the average, so it must be the same on all ranks. */

@@ -1,11 +1,11 @@
 import type { Communicator } from '../communicator/communicator';
 import { type CompressionMethod, methodOf } from '../compression/compression-method';
-import { defaultCompression } from '../compression/default-compression';
+import { defaultCompression, type TrainingLength } from '../compression/default-compression';
 import { describeCompression } from '../compression/describe-compression';
 import type { Compression, DgcCompression } from '../compression/dgc-options';
 import { chooseSparsity, densityAt, warmUpStages } from '../compression/sparsity-schedule';
 import { invalidArgument } from '../errors';
-import { isNumber, isOptional, isWith } from '../shape';
+import { isCount, isNumber, isOptional, isWith } from '../shape';
 import { inform, warn, warnOnce } from './warn';
 
 /** If an element is sent less often in a training, on average, most of the gradient is never applied. */
@@ -27,6 +27,8 @@ export const isExpectedSteps = isWith<ExpectedSteps>({
   since: isOptional(isWith({ epoch: isNumber, step: isNumber })),
 });
 
+export const isTrainingLength = isWith<TrainingLength>({ steps: isCount, exchanges: isCount });
+
 /** The length of a `model.fit`. */
 export interface FitLength {
   readonly epochs: number;
@@ -42,15 +44,15 @@ export class CompressionChoice {
   stepsPerEpoch: number | undefined;
   /** What the optimizer trains, in words: a model, or variables. Set before anything is said. */
   trains = '';
-  /** What was given, or chosen by {@link chosenFor}: until that is set, what a short training has. */
+  /** What was given, or chosen by {@link chosenBy}: until that is set, what a short training has. */
   compression: Compression;
   /** What {@link compression} does. */
   method: CompressionMethod;
   /**
-   * The number of steps by which the compression was chosen, 0 if it was not known. A checkpoint keeps it: the state of
-   * a training fits its compression only. Undefined if one was given, or if there was no step yet.
+   * The length of the training by which the compression was chosen. A checkpoint keeps it: the state of a training fits
+   * its compression only. Undefined if one was given, or if there was no step yet.
    */
-  chosenFor: number | undefined;
+  chosenBy: TrainingLength | undefined;
   /** The density that the user was told last. */
   private said: number | undefined;
 
@@ -62,28 +64,37 @@ export class CompressionChoice {
    */
   constructor(
     private readonly communicator: Communicator,
-    private readonly given: Compression | undefined,
+    readonly given: Compression | undefined,
     private readonly words: string,
     private readonly takesMomentum: boolean,
     private readonly stepsPerExchange: number,
   ) {
-    this.compression = given ?? defaultCompression({ steps: 0, stepsPerExchange, takesMomentum });
+    this.compression = this.compressionFor({ steps: 0, exchanges: 0 });
     this.method = methodOf(this.compression);
     if (given?.kind === 'dgc' && given.steps > 0) this.expected = { steps: given.steps };
   }
 
-  /** Chooses a compression if none was given, and none was chosen before. */
-  choose(): void {
-    const { expected } = this;
-    if (this.chosenFor === undefined) this.chooseFor(expected?.since === undefined ? (expected?.steps ?? 0) : 0);
+  /** What is expected, as far as it is known. */
+  lengthOf({ steps = 0, since }: Partial<ExpectedSteps> = this.expected ?? {}): TrainingLength {
+    const known = since === undefined ? steps : 0;
+    return { steps: known, exchanges: Math.floor(known / this.stepsPerExchange) };
   }
 
-  /** Chooses by that number of steps, if no compression was given. */
-  chooseFor(steps: number): void {
+  /** What was given, or what a training of that length has by default. */
+  compressionFor(length: TrainingLength): Compression {
+    return this.given ?? defaultCompression(length, this.takesMomentum);
+  }
+
+  /** Chooses a compression if none was given, and none was chosen before. The first step is about to be taken. */
+  choose(): void {
+    if (this.chosenBy === undefined) this.chooseBy(this.lengthOf());
+  }
+
+  /** Chooses by that length, if no compression was given. */
+  chooseBy(length: TrainingLength): void {
     if (this.given !== undefined) return;
-    const { stepsPerExchange, takesMomentum } = this;
-    this.chosenFor = steps;
-    this.compression = defaultCompression({ steps, stepsPerExchange, takesMomentum });
+    this.chosenBy = length;
+    this.compression = this.compressionFor(length);
     this.method = methodOf(this.compression);
   }
 
@@ -98,7 +109,8 @@ export class CompressionChoice {
     if (this.given?.kind === 'dgc' && this.given.steps > 0) return;
     const steps = step + (epochs - epoch) * (stepsPerEpoch ?? 1);
     this.expected = { steps, since: stepsPerEpoch === null ? { epoch, step } : undefined };
-    if (stepsPerEpoch !== null) this.say(step);
+    const isChosen = this.given !== undefined || this.chosenBy !== undefined;
+    if (stepsPerEpoch !== null && isChosen) this.say(step);
   }
 
   /** An epoch of it has ended, after `step` steps. */
@@ -112,7 +124,7 @@ export class CompressionChoice {
   /** The first step of a training is about to be taken. */
   beginSteps(step: number): void {
     if (step === 0 && this.stepsPerEpoch === undefined) this.warnOfLeftOutStages();
-    if (this.expected?.since === undefined) this.say(step);
+    if (this.given === undefined || this.expected?.since === undefined) this.say(step);
   }
 
   /**
@@ -132,8 +144,8 @@ export class CompressionChoice {
    * @throws GradringError `ERR_INVALID_ARGUMENT` if that depends on the steps of an epoch, which are not known.
    */
   warmUpSteps(step: number): number {
-    this.choose();
-    const { compression, given } = this;
+    const { given } = this;
+    const compression = this.compressionFor(this.chosenBy ?? this.lengthOf());
     if (compression.kind !== 'dgc') {
       if (given === undefined) return 0;
       throw invalidArgument(
@@ -179,7 +191,6 @@ export class CompressionChoice {
 
   /** Tells the user, on rank 0, what was chosen; or warns if what was given does not fit. */
   private say(step: number): void {
-    this.choose();
     const { communicator, compression, expected, said } = this;
     if (said === undefined && this.given === undefined) this.sayDefault();
     const sparsity = compression.kind === 'dgc' ? this.chosenAt(compression, step).sparsity : 0;
@@ -204,7 +215,9 @@ export class CompressionChoice {
   }
 
   private sayDefault(): void {
-    const length = this.chosenFor ? counted(this.chosenFor) : 'a training of unknown length';
+    const { steps, exchanges } = this.chosenBy!;
+    const shared = exchanges < steps ? ` that share ${exchanges} exchanges` : '';
+    const length = steps > 0 ? `${counted(steps)}${shared}` : 'a training of unknown length';
     inform(
       this.communicator,
       `${describeCompression(this.compression)} compresses the gradients of ${this.optimizer}: the default for ${length}. { compression } sets another.`,

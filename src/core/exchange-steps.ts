@@ -520,7 +520,7 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
       this.warnOfSkipped(what, countedSteps, this.statistics.steps);
       return false;
     }
-    const words = `${what} (Lower the learning rate, clip with dgc({ clipNorm }), or pass onNonFinite: 'skip'.)`;
+    const words = `${what} (Lower the learning rate, clip with the clipNorm of a compression, as lowRank({ clipNorm }), or pass onNonFinite: 'skip'.)`;
     const rank = nonFinite.rank !== undefined && { rank: nonFinite.rank };
     throw new GradringError('ERR_NON_FINITE', words, { ...rank, variable, step: done - 1 });
   }

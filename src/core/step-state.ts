@@ -3,7 +3,8 @@ import type { CompressionMethod } from '../compression/compression-method';
 import { isLinkCost, type LinkCost } from '../exchange/link-cost';
 import { isBoolean, isCount, isNumber, isOptional, isText, isWith } from '../shape';
 import { sourceOfValues } from './saved-tensor';
-import { type ExpectedSteps, isExpectedSteps } from './compression-choice';
+import type { TrainingLength } from '../compression/default-compression';
+import { type ExpectedSteps, isExpectedSteps, isTrainingLength } from './compression-choice';
 
 /** All that the steps of a training need to continue bit for bit, but for what an optimizer keeps by itself. */
 export interface StepState {
@@ -36,8 +37,8 @@ export interface StepCounters {
   readonly isLocal?: boolean | undefined;
   /** The steps of the whole training. Undefined if not known. */
   readonly expectedSteps?: ExpectedSteps | undefined;
-  /** The number of steps by which the compression was chosen, 0 if not known. Undefined if it was not chosen. */
-  readonly compressionFor?: number | undefined;
+  /** The length by which the compression was chosen. Undefined if it was not chosen. */
+  readonly compressionBy?: TrainingLength | undefined;
 }
 
 export const isCounters = isWith<StepCounters>({
@@ -53,7 +54,7 @@ export const isCounters = isWith<StepCounters>({
   round: isOptional(isWith({ steps: isCount, nonFinite: isOptional(isText) })),
   isLocal: isOptional(isBoolean),
   expectedSteps: isOptional(isExpectedSteps),
-  compressionFor: isOptional(isNumber),
+  compressionBy: isOptional(isTrainingLength),
 });
 
 /** Steps that wait for an exchange. */

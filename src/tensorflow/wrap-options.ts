@@ -18,8 +18,9 @@ export interface OuterOptions {
 /** What {@link Ring.wrap} may take. */
 export interface WrapOptions {
   /**
-   * What `dgc`, `noCompression`, `lowRank`, `qsgd` and the like return. Default: `lowRank()`, and in a `model.fit` of
-   * 10,000 exchanges or more `dgc({ sparsity: 0.999 })`, if the optimizer is `tf.train.sgd` or `tf.train.momentum`.
+   * What `dgc`, `noCompression`, `lowRank`, `qsgd` and the like return. Default: `lowRank()`. In a `model.fit` of
+   * 10,000 exchanges or more, with `tf.train.sgd`, `tf.train.momentum` or `localSteps`, it is `dgc` at a sparsity of
+   * 0.999, with a warm-up over 4 % of the steps.
    */
   readonly compression?: Compression;
   /**

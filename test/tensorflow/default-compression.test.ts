@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';
+import { dgc } from '../../src/compression/dgc-options';
 import { loadBackend } from '../../src/tensorflow/backend';
 import { stepsOf } from '../../src/tensorflow/optimizer-steps';
 import type { WrapOptions } from '../../src/tensorflow/wrap-options';
@@ -51,7 +52,7 @@ async function fit({ model }: Made, epochs: number, taken = 1, callbacks = ring.
 
 const momentum = () => tf.train.momentum(1e-4, 0.9);
 const SHORT =
-  /^gradring: lowRank\(\) compresses the gradients of the \S+ optimizer of small_model: the default for \d+ steps\. /;
+  /^gradring: lowRank\(\) compresses the gradients of the \S+ optimizer of small_model: the default for \d+ steps( that share \d+ exchanges)?\. /;
 const LONG =
   /^gradring: dgc\(\{ sparsity: 0\.999, warmUpSteps: 400 \}\) compresses the gradients of the \S+ optimizer of small_model: /;
 
@@ -78,7 +79,7 @@ test('the default of a loop, and of a data set of unknown length, is that of a s
     for (let i = 0; i < 3; i++) yield { xs: xs.slice([i], [1]), ys: ys.slice([i], [1]) };
   };
   const data = tf.data.generator(generator as unknown as () => Generator<{ xs: tf.Tensor; ys: tf.Tensor }>);
-  await model.fitDataset(data, { epochs: 2, verbose: 0, callbacks: ring.callbacks() });
+  await model.fitDataset(data, { epochs: 1, verbose: 0, callbacks: ring.callbacks() });
   expect(said).toEqual([
     expect.stringMatching(/^gradring: lowRank\(\) .* the SGD optimizer of 'w': the default for a training of unknown/),
     expect.stringMatching(
@@ -100,14 +101,39 @@ test('a training keeps what was chosen, also when it goes on for longer, or from
   expect(resumed.optimizer.statistics.density).toBe(1);
   expect(said.join('')).not.toContain('dgc(');
 
+  const long = path.join(folder, 'long');
   const begun = modelOf(momentum());
   await fit(begun, 100);
+  await ring.checkpoint(begun.model, { dir: long }).save();
+  const accumulating = modelOf(momentum(), { accumulate: 4 });
+  await ring.checkpoint(accumulating.model, { dir: long }).resume();
+  expect(stepsOf(accumulating.optimizer)!.choice.compression).toMatchObject({ kind: 'dgc', sparsity: 0.999 });
   await expect(ring.checkpoint(begun.model, { dir }).resume()).rejects.toMatchObject({
     code: 'ERR_CHECKPOINT',
     message: expect.stringMatching(
       /^The checkpoint was saved with lowRank\(\), but this training has begun with dgc\(\{ sparsity: 0\.999, warmUpSteps: 400 \}\)\. /,
     ) as string,
   });
+});
+
+test('a checkpoint of a compression that the program had given needs it again', async () => {
+  const dir = path.join(folder, 'given');
+  const given = modelOf(tf.train.sgd(1e-4), { compression: dgc({ sparsity: 0.9, warmUpEpochs: 0 }) });
+  await fit(given, 1);
+  await ring.checkpoint(given.model, { dir }).save();
+  await expect(ring.checkpoint(modelOf(tf.train.sgd(1e-4)).model, { dir }).resume()).rejects.toMatchObject({
+    code: 'ERR_CHECKPOINT',
+    message: expect.stringMatching(/^The checkpoint was saved with another compression than lowRank\(\), /) as string,
+  });
+});
+
+test('what a fit that took no step would have had is not kept', async () => {
+  const made = modelOf(momentum());
+  const fails = new tf.CustomCallback({ onBatchBegin: async () => Promise.reject(new Error('on purpose')) });
+  const failing = made.model.fit(...rows(), { epochs: 200, batchSize: 1, verbose: 0, callbacks: [...ring.callbacks(), fails] }); // prettier-ignore
+  await expect(failing).rejects.toThrow('on purpose');
+  await fit(made, 1);
+  expect(made.optimizer.statistics.density).toBe(1);
 });
 
 test('learningRateWarmUp: true lasts as long as the warm-up of the default, which a short training has not', async () => {

@@ -32,7 +32,7 @@ const BITS_PER_ELEMENT = 0.25;
  * What M lacks of P̂Q̂ᵀ is kept, and added to the next gradient (error feedback). The products of all ranks are added
  * in the order of ranks. The factors of a narrow matrix have fewer columns, so that they are at most half as long as
  * the matrix. Small tensors, and matrices too narrow for one column, are sent whole, as multiples of `step` root mean
- * squares, with error feedback, too.
+ * squares, with error feedback, too. A scalar is sent as it is.
  *
  * In a ring so large that the dense ring takes less time than the messages of all ranks, a tensor is averaged there.
  *
