@@ -89,7 +89,7 @@ export const speedUpBenchmark: CommandModule = {
       .example('$0 bench speedup', 'AlexNet on 1 to 64 nodes, as in figure 6 of the paper (7 minutes as root)')
       .example('$0 bench speedup --model resnet50 --step-ms 250 --nodes 8,16,32', 'another model; you know its step')
       .example(
-        '$0 bench speedup --model digits-16x16 --step-ms 389 --scaling strong --rate 50mbit',
+        '$0 bench speedup --model digits-16x16 --step-ms 367 --scaling strong --rate 50mbit',
         'how much sooner a training ends, with the same batch on all nodes together',
       )
       .example('$0 bench speedup --measure none', 'no rings: only the constants are measured (no root)')
