@@ -53,7 +53,7 @@ describeWith(
       for (const folder of ['node_modules/.bin', 'bin']) mkdirSync(path.join(project, folder), { recursive: true });
       symlinkSync(ROOT, path.join(project, 'node_modules/gradring'), 'dir');
       symlinkSync(path.join(ROOT, 'dist/cli.js'), path.join(project, 'node_modules/.bin/gradring'));
-      writeFileSync(path.join(project, 'train.js'), whoProgram('gradring', 1));
+      writeFileSync(path.join(project, 'train.js'), whoProgram('gradring/core', 1));
       const ssh = `#!/bin/sh\nexec ${whereIs('ssh')} ${hosts.sshArgs} "$@"\n`;
       for (const [name, text] of [['ssh', ssh] as const, ['ray', RAY] as const]) {
         writeFileSync(path.join(project, 'bin', name), text, { mode: 0o755 });

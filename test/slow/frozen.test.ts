@@ -16,7 +16,7 @@ async function freeze(source: string, args: string[], frozenMs: number) {
     const ready = () => { ${SAY_READY} };
     const sleep = ms => new Promise(resolve => setTimeout(resolve, ms));
     const go = async () => { while (!require('node:fs').existsSync(${JSON.stringify(thawed)})) await sleep(50); };
-    const { connect } = require(${JSON.stringify(path.join(ROOT, 'dist'))});
+    const { Communicator } = require(${JSON.stringify(path.join(ROOT, 'dist/communicator/communicator.js'))});
     (async () => { ${source} })();`);
   const run = new Program([path.join(ROOT, 'dist/cli.js'), 'run', '-n', '4', ...args, file], DEADLINES);
   const pids = [run.child.pid!, ...(await run.readyRanks(4))];
@@ -37,7 +37,7 @@ const freezeBoth = (source: string, frozenMs: number) =>
 
 test('runs whose ranks wait in a collective, awake and asleep', async () => {
   const source = `
-    const ring = await connect();
+    const ring = await Communicator.connect();
     await ring.barrier();
     ready();
     if (ring.rank === 3) await go();
@@ -52,7 +52,7 @@ test('runs whose ranks wait for the others to come', async () => {
   const source = `
     ready();
     if (process.env.RANK === '3') await go();
-    const ring = await connect();
+    const ring = await Communicator.connect();
     console.log('sum', (await ring.allReduce(Float32Array.of(1)))[0]);
     await ring.close();`;
   expect(await freezeBoth(source, 20_000)).toEqual([UNHARMED, UNHARMED]);

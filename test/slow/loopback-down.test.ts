@@ -9,7 +9,7 @@ const CLI = path.join(DIST, 'cli.js');
 const WORDS =
   'The loopback interface of this host is down. Ranks of one host meet there. Run `ip link set lo up` as root, in the network namespace of this process.';
 const TRAINING = `
-  const { connect } = require(${JSON.stringify(DIST)});
+  const { connect } = require(${JSON.stringify(path.join(DIST, 'core.js'))});
   connect().then(ring => ring.close()).then(() => console.log('done'), ({ code, message }) => console.log(code + ': ' + message));`;
 
 /** Runs node in a new network, whose loopback interface is down. */

@@ -119,7 +119,7 @@ describeWith(['ip'], 'the network lab', () => {
     const lab = ownLab('f');
     const elementCount = 300_000;
     const allReduce = script(`
-      const { connect } = require(${JSON.stringify(path.join(ROOT, 'dist'))});
+      const { connect } = require(${JSON.stringify(path.join(ROOT, 'dist/core.js'))});
       const { readFileSync } = require('node:fs');
       const count = what => Number(readFileSync('/sys/class/net/' + what, 'utf8'));
       (async () => {

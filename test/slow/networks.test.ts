@@ -31,7 +31,7 @@ const { connect, dgc } = require(${JSON.stringify(path.join(CLI, '../core.js'))}
 let project: string;
 beforeAll(() => {
   project = mkdtempSync(path.join(tmpdir(), 'gradring-networks-'));
-  writeFileSync(path.join(project, 'who.js'), whoProgram(path.join(CLI, '../index.js'), 300_000));
+  writeFileSync(path.join(project, 'who.js'), whoProgram(path.join(CLI, '../core.js'), 300_000));
   writeFileSync(path.join(project, 'between.js'), BETWEEN_HOSTS);
   writeFileSync(path.join(project, 'token'), randomBytes(32).toString('hex'), { mode: 0o600 });
 });

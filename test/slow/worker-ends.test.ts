@@ -75,8 +75,8 @@ test('an elastic run is not launched from a worker, which might end with the ren
 
 test('a Jest test leaves its ring open', async () => {
   const rootDir = temporaryFolder();
-  const dist = JSON.stringify(path.join(ROOT, 'dist'));
-  const test = `test('joins', async () => await (await require(${dist}).connect()).barrier(), 60_000);`;
+  const core = JSON.stringify(path.join(ROOT, 'dist/core.js'));
+  const test = `test('joins', async () => await (await require(${core}).connect()).barrier(), 60_000);`;
   writeFileSync(path.join(rootDir, 'open.test.js'), test);
   const jest = path.join(ROOT, 'node_modules/jest/bin/jest.js');
   const run = gradring('run', '-n', '2', jest, '--config', JSON.stringify({ rootDir }));
