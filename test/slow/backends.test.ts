@@ -2,10 +2,9 @@ import { lstatSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { checkLink } from '../../src/native-tensorflow/link-tensorflow';
-import type { PackageName } from '../../src/native-tensorflow/npm-package';
 import { testWhere } from '../support/test-where';
 import { libraryObstacle, sharedCache } from './support/installed';
-import { expectAllTraining, expectTraining, inRoot } from './support/training-tests';
+import { expectAllTraining, inRoot } from './support/training-tests';
 
 const ROOT = path.join(__dirname, '../..');
 const CLI = path.join(ROOT, 'dist/cli.js');
@@ -14,42 +13,34 @@ const folder = mkdtempSync(path.join(tmpdir(), 'gradring-backends-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const env: NodeJS.ProcessEnv = { XDG_CACHE_HOME: sharedCache(folder) };
 
-/** What a test has linked, to be undone after it. */
-let unlink: PackageName | undefined;
+const NAME = 'tfjs-node-gpu';
 
-/** Links a native backend to a TensorFlow that is here or that pip can fetch, unless it works already. */
-async function provide(name: PackageName): Promise<void> {
-  const { state } = await checkLink(name);
+/** Whether the test has linked it, which is then undone. */
+let isLinkedHere = false;
+
+/** Links the native backend to a TensorFlow that is here or that pip can fetch, unless it works already. */
+async function provide(): Promise<void> {
+  const { state } = await checkLink(NAME);
   if (state === 'installed' || state === 'linked') return;
-  unlink = name;
-  await inRoot([CLI, 'link-tensorflow', '--package', name], env);
+  isLinkedHere = true;
+  await inRoot([CLI, 'link-tensorflow', '--package', NAME], env);
 }
 
 afterEach(async () => {
-  if (unlink !== undefined) await inRoot([CLI, 'link-tensorflow', '--package', unlink, '--undo'], env);
-  unlink = undefined;
+  if (isLinkedHere) await inRoot([CLI, 'link-tensorflow', '--package', NAME, '--undo'], env);
 });
 
 /** Why there can be no native backend here. */
 const obstacle = lstatSync(path.join(ROOT, 'node_modules')).isSymbolicLink()
   ? 'node_modules is that of another checkout'
   : libraryObstacle();
-const testNative = testWhere(obstacle, false);
 
-testNative(
-  'the training tests pass on tfjs-node-gpu',
+// link-tensorflow.test.ts links and trains tfjs-node, the same binding without a GPU.
+testWhere(obstacle, false)(
+  `the training tests pass on ${NAME}`,
   async () => {
-    await provide('tfjs-node-gpu');
-    await expectAllTraining('tfjs-node-gpu', env);
+    await provide();
+    await expectAllTraining(NAME, env);
   },
   900_000,
-);
-
-testNative(
-  'a ring without compression trains as one process on tfjs-node, the same binding without a GPU',
-  async () => {
-    await provide('tfjs-node');
-    await expectTraining('tfjs-node', ['dense-equivalence'], env);
-  },
-  600_000,
 );

@@ -11,21 +11,18 @@ export async function inRoot(args: readonly string[], env: NodeJS.ProcessEnv): P
   return promisify(execFile)(process.execPath, args, options);
 }
 
-/** Tests of what trains, in real rings, with the operations of another backend than cpu, which `npm test` takes. */
-export async function expectTraining(
-  backend: string,
-  names: readonly string[],
-  env: NodeJS.ProcessEnv = {},
-): Promise<void> {
-  const files = names.map(name => `test/tensorflow/${name}\\.test`);
-  const { stderr } = await inRoot([JEST, ...files], { ...env, TEST_BACKEND: backend });
-  expect(stderr).toMatch(new RegExp(`Test Suites: ${files.length} passed, ${files.length} total`));
-}
-
-/** All of these tests, and those of checkpoints. */
+/**
+ * Tests of what trains, in real rings, and of checkpoints, with the operations of another backend than cpu, which
+ * `npm test` takes.
+ */
 export async function expectAllTraining(backend: string, env: NodeJS.ProcessEnv = {}): Promise<void> {
-  await expectTraining(backend, ['training', 'dense-equivalence', 'ring-optimizer', 'checkpoint'], env);
-  const args = [JEST, '--config', 'jest.slow.config.js', 'test/slow/(resized-)?checkpoint\\.test'];
-  const { stderr } = await inRoot(args, { ...env, TEST_BACKEND: backend });
-  expect(stderr).toMatch('Test Suites: 2 passed, 2 total');
+  const names = ['training', 'dense-equivalence', 'ring-optimizer', 'checkpoint'];
+  const runs = [
+    { args: names.map(name => `test/tensorflow/${name}\\.test`), count: names.length },
+    { args: ['--config', 'jest.slow.config.js', 'test/slow/(resized-)?checkpoint\\.test'], count: 2 },
+  ];
+  for (const { args, count } of runs) {
+    const { stderr } = await inRoot([JEST, ...args], { ...env, TEST_BACKEND: backend });
+    expect(stderr).toMatch(`Test Suites: ${count} passed, ${count} total`);
+  }
 }
