@@ -12,7 +12,7 @@ const CLI = path.join(ROOT, 'dist/cli.js');
 
 /** Who the ranks are, what they have of the launcher, and the sum of their numbers. With an argument they stay. */
 const SCRIPT = `
-const { connect } = require(${JSON.stringify(ROOT)});
+const { connect } = require(${JSON.stringify(path.join(ROOT, 'dist/core.js'))});
 (async () => {
   const ring = await connect();
   const sum = await ring.allReduce(Float32Array.of(ring.rank));
@@ -70,8 +70,10 @@ describeWith(['ip', 'sshd', 'ssh', 'ssh-keygen', 'unshare'], 'gradring run --hos
     rmSync(folder, { recursive: true });
   });
 
-  function run(...args: string[]) {
-    const all = [CLI, 'run', `--ssh-args=${hosts.sshArgs}`, ...args];
+  const run = (...args: string[]) => runWith([], ...args);
+
+  function runWith(nodeArgs: readonly string[], ...args: string[]) {
+    const all = [...nodeArgs, CLI, 'run', `--ssh-args=${hosts.sshArgs}`, ...args];
     const child = spawn(process.execPath, all, { cwd: folder, env: { ...process.env, COLOR: 'green' } });
     launchers.push(child);
     const said = { output: '' };
@@ -92,13 +94,13 @@ describeWith(['ip', 'sshd', 'ssh', 'ssh-keygen', 'unshare'], 'gradring run --hos
     }
   };
   /** Waits as long as a test may take. */
-  const until = async (isTrue: () => boolean, atMostMs = 50_000) => {
-    for (const end = Date.now() + atMostMs; !isTrue();) {
+  const until = async (isTrue: () => boolean) => {
+    for (const end = Date.now() + 50_000; !isTrue();) {
       if (Date.now() > end) throw new Error('This did not come true.');
       await sleep(50);
     }
   };
-  const untilNoneIsLeft = (atMostMs?: number) => until(() => left().length === 0, atMostMs);
+  const untilNoneIsLeft = () => until(() => left().length === 0);
   const untilAllRun = (said: { output: string }, ranks: number) =>
     until(() => (said.output.match(/ of \d+, local/g) ?? []).length === ranks);
 
@@ -244,7 +246,8 @@ describeWith(['ip', 'sshd', 'ssh', 'ssh-keygen', 'unshare'], 'gradring run --hos
   }, 60_000);
 
   test('a host that is cut off is told, the others are ended, and later its own ranks, too', async () => {
-    const { said, ended } = run('-H', 'a,b,c', 'train.js', 'stay');
+    const shortSilence = path.join(__dirname, 'support/short-silence.js');
+    const { said, ended } = runWith(['--require', shortSilence], '-H', 'a,b,c', 'train.js', 'stay');
     await untilAllRun(said, 3);
     hosts.cut('c');
     expect(await ended).toBe(137);
@@ -253,6 +256,6 @@ describeWith(['ip', 'sshd', 'ssh', 'ssh-keygen', 'unshare'], 'gradring run --hos
       /^gradring: rank 2 \(on c, pid \d+\) was lost with the connection to its host after [1-9]\d*\.\d s; root cause\. The other ranks: rank 0 SIGTERM, rank 1 SIGTERM\.$/m,
     );
     await until(() => left().length === 2); // the agent of c and its rank
-    await untilNoneIsLeft(90_000); // the agent hears nothing for a minute
-  }, 180_000);
+    await untilNoneIsLeft(); // the agent hears nothing any more
+  }, 120_000);
 });
