@@ -21,7 +21,7 @@ beforeAll(() => {
   mkdirSync(path.join(project, 'node_modules/.bin'), { recursive: true });
   symlinkSync(ROOT, path.join(project, 'node_modules/gradring'), 'dir');
   symlinkSync(path.join(ROOT, 'dist/cli.js'), path.join(project, 'node_modules/.bin/gradring'));
-  writeFileSync(path.join(project, 'train.js'), whoProgram('gradring', 1));
+  writeFileSync(path.join(project, 'train.js'), whoProgram('gradring/core', 1));
   env['XDG_CONFIG_HOME'] = path.join(project, 'config');
 });
 afterAll(() => rmSync(project, { recursive: true }));
@@ -104,18 +104,12 @@ describeWith(['mpiexec.mpich'], 'MPICH', () => {
 
 // MPI is started within its jobs, too.
 describeWith(['slurmctld', 'slurmd', 'srun', 'unshare', 'mpirun.openmpi', 'mpiexec.mpich'], 'Slurm', () => {
-  let cluster: SlurmCluster;
-  beforeAll(async () => (cluster = await new SlurmCluster().start()), 60_000);
-  afterAll(() => cluster.stop());
-
-  test('the commands of the documentation are one ring each', async () => {
-    const [tasks, launchers, script] = documented('Slurm'); // the fourth is tried below
-    writeFileSync(path.join(project, 'job.sh'), script!);
-    for (const command of [tasks!, launchers!, 'sbatch -Q -W -o job.log job.sh; cat job.log']) {
-      const { code, output } = await shell(command, cluster.env);
-      expect({ output, ranks: ranksIn(output), code }).toEqual({ output, ranks: ONE_RING_OF_4, code: 0 });
-    }
-  }, 120_000);
+  /**
+   * Waits for the last line of a batch script, and shows its output: `sbatch --wait` looks once in ten seconds or less
+   * often. Fails if that line does not come.
+   */
+  const ENDED =
+    'show() { for ((i = 0; i < 250; i++)); do grep -qsx END $1 && break; sleep 0.2; done; cat $1; grep -qsx END $1; }; show';
 
   const REQUEUES = [
     // Slurm looks at the limits twice a minute, and sends the signal with the last look before the time.
@@ -123,24 +117,36 @@ describeWith(['slurmctld', 'slurmd', 'srun', 'unshare', 'mpirun.openmpi', 'mpiex
     { why: 'preempted', options: '', afterItBegan: 'scancel --signal=TERM $job' },
   ];
 
-  test('jobs that come to their time limit, or get SIGTERM, save, are requeued, and resume where they stopped', async () => {
+  /** Submits the fourth script of the documentation, and waits until the job was requeued and is done. */
+  async function requeue({ why, options, afterItBegan }: (typeof REQUEUES)[0]) {
     const [, , , script] = documented('Slurm');
-    const jobs = REQUEUES.map(async ({ why, options, afterItBegan }) => {
-      writeFileSync(path.join(project, `${why}.sh`), script!.replace('train.js', `${why}.js`));
-      writeFileSync(path.join(project, `${why}.js`), REQUEUED.replace("'requeued'", `'${why}'`));
-      const command = `job=$(sbatch --parsable ${options} -o ${why}.log ${why}.sh)
+    writeFileSync(path.join(project, `${why}.sh`), script!.replace('train.js', `${why}.js`));
+    writeFileSync(path.join(project, `${why}.js`), REQUEUED.replace("'requeued'", `'${why}'`));
+    const command = `job=$(sbatch --parsable ${options} -o ${why}.log ${why}.sh)
       until grep -qs 'began at 0' ${why}.log; do sleep 0.2; done
       ${afterItBegan}
       until grep -qs 'all is done' ${why}.log; do sleep 0.2; done
       cat ${why}.log`;
-      const { output } = await shell(command, cluster.env, 160);
-      const [, saved] = /All ranks have saved at step (\d+) \(/.exec(output) ?? [];
-      const began = [...output.matchAll(/rank (\d) of 4 began at (\d+)/g)].map(([, rank, step]) => [step, rank]).sort();
-      const runs = ['0', saved].map(step => ['0', '1', '2', '3'].map(rank => [step, rank]));
-      expect({ why, output, began }).toEqual({ why, output, began: runs.flat() });
-    });
-    await Promise.all(jobs);
-  }, 170_000);
+    return { why, ...(await shell(command, cluster.env, 160)) };
+  }
+
+  let cluster: SlurmCluster;
+  /** They wait most of the time, so they run beside the other tests. */
+  let requeued: ReturnType<typeof requeue>[];
+  beforeAll(async () => {
+    cluster = await new SlurmCluster().start();
+    requeued = REQUEUES.map(requeue);
+  }, 60_000);
+  afterAll(() => cluster.stop());
+
+  test('the commands of the documentation are one ring each', async () => {
+    const [tasks, launchers, script] = documented('Slurm'); // the fourth is requeued
+    writeFileSync(path.join(project, 'job.sh'), `${script!.trimEnd()} && echo END\n`);
+    for (const command of [tasks!, launchers!, `sbatch -Q -o job.log job.sh; ${ENDED} job.log`]) {
+      const { code, output } = await shell(command, cluster.env);
+      expect({ output, ranks: ranksIn(output), code }).toEqual({ output, ranks: ONE_RING_OF_4, code: 0 });
+    }
+  }, 120_000);
 
   test('two steps at once do not meet', async () => {
     const both = 'srun -N2 --exact -n2 node train.js & srun -N2 --exact -n2 node train.js; wait';
@@ -149,14 +155,11 @@ describeWith(['slurmctld', 'slurmd', 'srun', 'unshare', 'mpirun.openmpi', 'mpiex
   }, 120_000);
 
   test('in a batch script, a process that is no task does not train alone; tasks and mpirun are rings', async () => {
-    const script = 'node train.js; srun node train.js; mpirun -n 2 node train.js';
-    const { output } = await shell(`sbatch -Q -W -n2 -o batch.log --wrap '${script}'; cat batch.log`, cluster.env);
+    const script = 'node train.js; srun node train.js; mpirun -n 2 node train.js; echo END';
+    const { output } = await shell(`sbatch -Q -n2 -o batch.log --wrap '${script}'; ${ENDED} batch.log`, cluster.env);
     expect(output).toMatch(/^ERR_INVALID_ENVIRONMENT This job of Slurm has 2 tasks, but this process is none of them/m);
     expect(ranksIn(output)).toEqual([...ONE_RING_OF_2, ...ONE_RING_OF_2].sort());
   }, 120_000);
-
-  /** Waits for the output of a batch script, and shows it: `sbatch --wait` looks once in ten seconds or less often. */
-  const ENDED = 'show() { for ((i = 0; i < 250; i++)); do grep -qsx END $1 && break; sleep 0.2; done; cat $1; }; show';
 
   test('neither are other processes of a job that are no task rings of one, and its tasks are a ring', async () => {
     const tasks = 'node train.js; srun node train.js; echo END';
@@ -239,4 +242,13 @@ describeWith(['slurmctld', 'slurmd', 'srun', 'unshare', 'mpirun.openmpi', 'mpiex
     const { output } = await shell(documented, { ...cluster.env, GRADRING_BACKEND: 'cpu' });
     for (const task of [0, 1]) expect(output).toMatch(new RegExp(`^${task}: .*rank ${task} of 2`, 'm'));
   }, 120_000);
+
+  test('jobs that come to their time limit, or get SIGTERM, save, are requeued, and resume where they stopped', async () => {
+    for (const { why, output } of await Promise.all(requeued)) {
+      const [, saved] = /All ranks have saved at step (\d+) \(/.exec(output) ?? [];
+      const began = [...output.matchAll(/rank (\d) of 4 began at (\d+)/g)].map(([, rank, step]) => [step, rank]).sort();
+      const runs = ['0', saved].map(step => ['0', '1', '2', '3'].map(rank => [step, rank]));
+      expect({ why, output, began }).toEqual({ why, output, began: runs.flat() });
+    }
+  }, 170_000);
 });
