@@ -5,4 +5,5 @@ module.exports = {
   ...require('./jest.config'),
   testPathIgnorePatterns: [],
   testMatch: ['**/slow/*.test.ts', ...require('./test/support/more-cases')],
+  testSequencer: '<rootDir>/test/support/longest-first.js',
 };
