@@ -95,7 +95,7 @@ export function runScenarios(
 }
 
 /** The rings of tests that form several. */
-export const RING_SIZES = isSlow ? [1, 2, 3] : [2];
+export const RING_SIZES = isSlow ? [1, 3] : [2];
 
 /** What came of fixtures in rings: by rank, and by the size of the ring. */
 const inRings = new Map<string, Promise<readonly Readonly<Record<number, Outcomes>>[]>>();
