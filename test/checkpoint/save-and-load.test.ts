@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { watchFileOperations } from './file-operations';
 import { commonFailure, floats, loadAll, loaded, saveAll, saveAllInBackground, valueOf, valuesIn } from './support';
-import { casesOf } from '../support/cases';
+import { casesOf, quickTest } from '../support/cases';
 import { needs, testWhere } from '../support/test-where';
 
 let dir: string;
@@ -49,7 +49,7 @@ async function loadedStep(
 }
 
 describe('what was saved', () => {
-  test('is loaded by each rank: its own file, and the weights by rank 0', async () => {
+  quickTest('is loaded by each rank: its own file, and the weights by rank 0', async () => {
     expect(await loadedStep(3)).toBeUndefined();
     expect(await loadedStep(3, path.join(dir, 'nowhere'))).toBeUndefined();
     const folder = path.join(dir, 'made', 'of', 'need');
@@ -60,7 +60,7 @@ describe('what was saved', () => {
     expect(await loadedStep(3, folder)).toBe(7);
   });
 
-  test('the newest is loaded, whatever its step; `keep` of them stay', async () => {
+  quickTest('the newest is loaded, whatever its step; `keep` of them stay', async () => {
     for (const step of [100, 200, 150, 150, 9]) await save(2, step, dir, { keep: 3 });
     expect(saves()).toEqual(['save-000003-step-150', 'save-000004-step-150', 'save-000005-step-9']);
     expect(await loadedStep(2)).toBe(9);
@@ -68,7 +68,7 @@ describe('what was saved', () => {
     expect(saves()).toEqual(['save-000006-step-10']);
   });
 
-  test('files and folders that are not ours stay', async () => {
+  quickTest('files and folders that are not ours stay', async () => {
     mkdirSync(path.join(dir, 'save-mine'));
     await save(1, 1, dir);
     writeFileSync(path.join(dir, 'save-000001-step-1', 'notes.txt'), 'x');
@@ -77,20 +77,23 @@ describe('what was saved', () => {
     expect(files('save-000001-step-1')).toEqual(['notes.txt']);
   });
 
-  test('a link with the name of a save may be loaded, but what it leads to is of another run, and stays', async () => {
-    const [other, own] = [path.join(dir, 'other'), path.join(dir, 'own')];
-    await save(1, 7, other);
-    const before = files('save-000001-step-7', other);
-    mkdirSync(own);
-    symlinkSync(path.join(other, 'save-000001-step-7'), path.join(own, 'save-000001-step-7'));
-    expect(await loadedStep(1, own)).toBe(7);
-    for (const step of [7, 8]) await save(1, step, own, { keep: 1, discarded: ['save-000001-step-7'] });
-    expect(saves(own)).toEqual(['save-000001-step-7', 'save-000003-step-8']);
-    expect(files('save-000001-step-7', other)).toEqual(before);
-    expect(await loadedStep(1, other)).toBe(7);
-  });
+  quickTest(
+    'a link with the name of a save may be loaded, but what it leads to is of another run, and stays',
+    async () => {
+      const [other, own] = [path.join(dir, 'other'), path.join(dir, 'own')];
+      await save(1, 7, other);
+      const before = files('save-000001-step-7', other);
+      mkdirSync(own);
+      symlinkSync(path.join(other, 'save-000001-step-7'), path.join(own, 'save-000001-step-7'));
+      expect(await loadedStep(1, own)).toBe(7);
+      for (const step of [7, 8]) await save(1, step, own, { keep: 1, discarded: ['save-000001-step-7'] });
+      expect(saves(own)).toEqual(['save-000001-step-7', 'save-000003-step-8']);
+      expect(files('save-000001-step-7', other)).toEqual(before);
+      expect(await loadedStep(1, other)).toBe(7);
+    },
+  );
 
-  test('each rank may have a disk of its own: all have the manifest, and only their own file', async () => {
+  quickTest('each rank may have a disk of its own: all have the manifest, and only their own file', async () => {
     const own = (rank: number) => path.join(dir, `host-${rank}`);
     for (const step of [1, 2, 3]) await save(3, step, own);
     for (const rank of [0, 1, 2]) {
@@ -105,7 +108,7 @@ describe('what was saved', () => {
     expect(await loadedStep(3, own)).toBe(3);
   });
 
-  test('a save of ranks at different steps is refused on all', async () => {
+  quickTest('a save of ranks at different steps is refused on all', async () => {
     const failure = commonFailure(await saveAll(3, 5, dir, rank => ({ step: rank === 2 ? 6 : 5 })));
     expect(failure).toMatchObject({ code: 'ERR_CHECKPOINT', details: { rank: 2 } });
     expect(failure.message).toMatch(/rank 0 is at step 5, and rank 2 at step 6/);
@@ -113,32 +116,35 @@ describe('what was saved', () => {
 });
 
 describe('the order of writing', () => {
-  test('every file is on disk before it has its name, and the manifest comes after all of them, pruning after that', async () => {
-    await save(1, 1, dir);
-    const log = watchFileOperations();
-    await save(1, 2, dir, { keep: 1 });
-    const written = (file: string, writes: number) => [
-      `rm ${file}.0.tmp`,
-      `open ${file}.0.tmp`,
-      ...Array<string>(writes).fill(`write ${file}.0.tmp`),
-      `sync ${file}.0.tmp`,
-      `rename ${file}.0.tmp`,
-      'sync save-000002-step-2',
-    ];
-    expect(log).toEqual([
-      `mkdir ${path.basename(dir)}`,
-      'mkdir save-000002-step-2',
-      `sync ${path.basename(dir)}`,
-      ...written('rank-0.safetensors', 2),
-      ...written('weights.safetensors', 2),
-      ...written('manifest.json', 1),
-      'unlink manifest.json',
-      'sync save-000001-step-1',
-      'unlink rank-0.safetensors',
-      'unlink weights.safetensors',
-      'rmdir save-000001-step-1',
-    ]);
-  });
+  quickTest(
+    'every file is on disk before it has its name, and the manifest comes after all of them, pruning after that',
+    async () => {
+      await save(1, 1, dir);
+      const log = watchFileOperations();
+      await save(1, 2, dir, { keep: 1 });
+      const written = (file: string, writes: number) => [
+        `rm ${file}.0.tmp`,
+        `open ${file}.0.tmp`,
+        ...Array<string>(writes).fill(`write ${file}.0.tmp`),
+        `sync ${file}.0.tmp`,
+        `rename ${file}.0.tmp`,
+        'sync save-000002-step-2',
+      ];
+      expect(log).toEqual([
+        `mkdir ${path.basename(dir)}`,
+        'mkdir save-000002-step-2',
+        `sync ${path.basename(dir)}`,
+        ...written('rank-0.safetensors', 2),
+        ...written('weights.safetensors', 2),
+        ...written('manifest.json', 1),
+        'unlink manifest.json',
+        'sync save-000001-step-1',
+        'unlink rank-0.safetensors',
+        'unlink weights.safetensors',
+        'rmdir save-000001-step-1',
+      ]);
+    },
+  );
 
   const CRASHES = casesOf(
     [{ ranks: 2, way: saveAll }],
@@ -195,25 +201,28 @@ describe('the order of writing', () => {
 });
 
 describe('a rank that cannot write', () => {
-  test('is named on every rank with the path; the checkpoint before stays, nothing of the new one, and the next succeeds', async () => {
-    await save(3, 1, dir);
-    watchFileOperations(operation => (operation.startsWith('write rank-1.') ? 'fail' : 'do'));
-    const failure = commonFailure(await saveAll(3, 2, dir));
-    expect(failure).toMatchObject({ code: 'ERR_CHECKPOINT', details: { rank: 1 } });
-    expect(failure.message).toMatch(/^Rank 1: .*cannot write .*save-000002-step-2\/rank-1\.safetensors: ENOSPC/);
-    jest.restoreAllMocks();
-    expect(saves()).toEqual(['save-000001-step-1']);
-    await save(3, 3, dir);
-    expect(await loadedStep(3)).toBe(3);
-  });
+  quickTest(
+    'is named on every rank with the path; the checkpoint before stays, nothing of the new one, and the next succeeds',
+    async () => {
+      await save(3, 1, dir);
+      watchFileOperations(operation => (operation.startsWith('write rank-1.') ? 'fail' : 'do'));
+      const failure = commonFailure(await saveAll(3, 2, dir));
+      expect(failure).toMatchObject({ code: 'ERR_CHECKPOINT', details: { rank: 1 } });
+      expect(failure.message).toMatch(/^Rank 1: .*cannot write .*save-000002-step-2\/rank-1\.safetensors: ENOSPC/);
+      jest.restoreAllMocks();
+      expect(saves()).toEqual(['save-000001-step-1']);
+      await save(3, 3, dir);
+      expect(await loadedStep(3)).toBe(3);
+    },
+  );
 
-  test('has a path in which it cannot make a folder', async () => {
+  quickTest('has a path in which it cannot make a folder', async () => {
     const failure = commonFailure(await saveAll(2, 1, rank => (rank === 1 ? '/dev/null/x' : dir)));
     expect(failure).toMatchObject({ code: 'ERR_CHECKPOINT', details: { rank: 1 } });
     expect(failure.message).toMatch(/^Rank 1: .*cannot write \/dev\/null\/x: ENOTDIR/);
   });
 
-  test.each([0, 1])('whose state cannot be had, on rank %d', async rank => {
+  quickTest.each([0, 1])('whose state cannot be had, on rank %d', async rank => {
     const state = () => {
       throw new Error('no state today');
     };
@@ -254,7 +263,7 @@ describe('a damaged checkpoint', () => {
   const editManifest = (edit: (text: string) => string) =>
     writeFileSync(at('manifest.json'), edit(readFileSync(at('manifest.json'), 'utf8')));
 
-  test.each<[string, () => void, number, RegExp]>([
+  quickTest.each<[string, () => void, number, RegExp]>([
     ['a missing file', () => rmSync(at('rank-1.safetensors')), 1, /rank-1\.safetensors is damaged: it is missing/],
     ['a file cut off', () => writeFileSync(at('rank-1.safetensors'), ''), 1, /rank-1.* it has 0 bytes, but had \d+/],
     ['a flipped bit', () => flip('rank-1.safetensors'), 1, /rank-1\.safetensors is damaged: its checksum/],
@@ -291,25 +300,25 @@ describe('a damaged checkpoint', () => {
     }
   });
 
-  test('if all are, that is an error in any case, and names the newest', async () => {
+  quickTest('if all are, that is an error in any case, and names the newest', async () => {
     for (const name of saves()) rmSync(path.join(dir, name, 'rank-1.safetensors'));
     const failure = commonFailure(await loadAll(2, dir, { onDamage: 'previous' }));
     expect(failure).toMatchObject({ code: 'ERR_CHECKPOINT_DAMAGED', details: { rank: 1 } });
     expect(failure.message).toContain(NEWEST);
   });
 
-  test('one without a manifest is none', async () => {
+  quickTest('one without a manifest is none', async () => {
     rmSync(at('manifest.json'));
     expect(await loadedStep(2)).toBe(2);
   });
 
-  test('those that were passed over go with the next save, and do not count among those kept', async () => {
+  quickTest('those that were passed over go with the next save, and do not count among those kept', async () => {
     flip('rank-0.safetensors');
     await save(2, 4, dir, { keep: 2, discarded: [NEWEST] });
     expect(saves()).toEqual(['save-000002-step-2', 'save-000004-step-4']);
   });
 
-  test('what one rank cannot use, none uses', async () => {
+  quickTest('what one rank cannot use, none uses', async () => {
     let calls = 0;
     const check = () => {
       if (++calls === 2) throw new Error('does not fit');

@@ -1,6 +1,6 @@
 import type { CallOptions, Communicator } from '../../src/communicator/communicator';
 import { Communicator as Connected } from '../../src/communicator/communicator';
-import { casesOf } from '../support/cases';
+import { casesOf, quickTest } from '../support/cases';
 import { closeRing, connectRing, failureOf, freePort, sleep, untilListening } from '../support/rings';
 
 const array = () => Float32Array.of(1);
@@ -64,7 +64,7 @@ describe.each(casesOf([2], [1, 3]))('a ring of %i', worldSize => {
   });
 });
 
-test.each(['broadcastObject', 'group'] as const)(
+quickTest.each(['broadcastObject', 'group'] as const)(
   'between the parts of %s it ends the call or the ring for all ranks, or comes too late: none waits',
   async name => {
     const ring = await connectRing(2);
@@ -96,7 +96,7 @@ test.each(['broadcastObject', 'group'] as const)(
   },
 );
 
-test('within a collective it ends the ring, on all ranks, with the rank that aborted', async () => {
+quickTest('within a collective it ends the ring, on all ranks, with the rank that aborted', async () => {
   const ring = await connectRing(3);
   const controller = new AbortController();
   const waiting = [
@@ -117,7 +117,7 @@ test('within a collective it ends the ring, on all ranks, with the rank that abo
   await closeRing(ring);
 });
 
-test('a call that waits for earlier ones can be aborted', async () => {
+quickTest('a call that waits for earlier ones can be aborted', async () => {
   const ring = await connectRing(2);
   const controller = new AbortController();
   const first = failureOf(ring[0]!.barrier());
@@ -130,7 +130,7 @@ test('a call that waits for earlier ones can be aborted', async () => {
   await closeRing(ring);
 });
 
-test('connect stops waiting, and leaves nothing behind: a ring can form at the same port', async () => {
+quickTest('connect stops waiting, and leaves nothing behind: a ring can form at the same port', async () => {
   const masterPort = await freePort();
   const controllers = [new AbortController(), new AbortController()];
   const waiting = controllers.map(({ signal }, rank) =>
@@ -146,7 +146,7 @@ test('connect stops waiting, and leaves nothing behind: a ring can form at the s
   await closeRing(ring);
 });
 
-test('connect does not begin with a signal that is aborted', async () => {
+quickTest('connect does not begin with a signal that is aborted', async () => {
   const signal = AbortSignal.abort('before');
   expect(await failureOf(Connected.connect({ rank: 0, worldSize: 2, masterPort: 1, signal }))).toMatchObject({
     code: 'ERR_ABORTED',

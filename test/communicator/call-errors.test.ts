@@ -1,6 +1,6 @@
 import type { Communicator, NumericArray } from '../../src/communicator/communicator';
 import type { GradringError } from '../../src/errors';
-import { casesOf, casesWhere } from '../support/cases';
+import { casesOf, casesWhere, quickTest } from '../support/cases';
 import { closeRing, closeRings, connectRing, failureOf, ringOf } from '../support/rings';
 
 afterEach(closeRings);
@@ -51,7 +51,7 @@ describe('wrong arguments', () => {
   const longs = BigInt64Array.of(1n);
 
   // prettier-ignore
-  test.each<[string, (rank: Communicator) => Promise<unknown>, (rank: Communicator) => unknown, RegExp]>([
+  quickTest.each<[string, (rank: Communicator) => Promise<unknown>, (rank: Communicator) => unknown, RegExp]>([
     ['a mean of int32', r => r.allReduce(ints, { op: 'mean' }), r => r.allReduceSync(ints, { op: 'mean' }), /mean of int32/],
     ['a mean of uint8', r => r.reduceScatter(Uint8Array.of(1), { op: 'mean' }), r => r.reduceScatterSync(Uint8Array.of(1), { op: 'mean' }), /mean of uint8/],
     ['a Uint16Array that may hold anything', r => r.allReduce(halves), r => r.allReduceSync(halves), /bits of a Uint16Array mean: pass \{ as: 'float16' \}/],
@@ -94,7 +94,7 @@ describe('a closed communicator', () => {
     await ring[0]!.close();
   });
 
-  test('finishes what was called before', async () => {
+  quickTest('finishes what was called before', async () => {
     const ring = await ringOf(3);
     const sums = ring.map(rank => rank.allReduce(floats(100_000).fill(1)));
     await closeRing(ring);
@@ -173,16 +173,19 @@ describe('a rank that does not come', () => {
     },
   );
 
-  test('to a broadcast of more than the buffers hold: likewise, and when it is only late, nothing happens', async () => {
-    const root = await ringOf(2, { timeoutMs: 300 });
-    expect(await failureOf(root[0]!.broadcast(floats(8e6)))).toMatchObject({ code: 'ERR_TIMEOUT' });
+  quickTest(
+    'to a broadcast of more than the buffers hold: likewise, and when it is only late, nothing happens',
+    async () => {
+      const root = await ringOf(2, { timeoutMs: 300 });
+      expect(await failureOf(root[0]!.broadcast(floats(8e6)))).toMatchObject({ code: 'ERR_TIMEOUT' });
 
-    const [first, second] = await ringOf(2, { heartbeatTimeoutMs: 300 });
-    const early = first!.broadcast(floats(8e6).fill(5));
-    await new Promise(resolve => setTimeout(resolve, 1_000));
-    expect((await second!.broadcast(floats(8e6))).at(-1)).toBe(5);
-    await early;
-  });
+      const [first, second] = await ringOf(2, { heartbeatTimeoutMs: 300 });
+      const early = first!.broadcast(floats(8e6).fill(5));
+      await new Promise(resolve => setTimeout(resolve, 1_000));
+      expect((await second!.broadcast(floats(8e6))).at(-1)).toBe(5);
+      await early;
+    },
+  );
 });
 
 describe('a rank that leaves', () => {
@@ -203,7 +206,7 @@ describe('a rank that leaves', () => {
     },
   );
 
-  test('after its last collective lets the others finish it', async () => {
+  quickTest('after its last collective lets the others finish it', async () => {
     const ring = await ringOf(4);
     const sums = await Promise.all(
       ring.map(async rank => {

@@ -2,7 +2,7 @@ import { createServer } from 'node:net';
 import { Communicator } from '../../src/communicator/communicator';
 import { type ConnectInput, resolveConnectOptions } from '../../src/rendezvous/connect-options';
 import type { GradringError } from '../../src/errors';
-import { casesOf, slowTest } from '../support/cases';
+import { casesOf, quickTest, slowTest } from '../support/cases';
 import { closeRing, failureOf, freePort } from '../support/rings';
 
 describe('what a rank is told', () => {
@@ -14,7 +14,7 @@ describe('what a rank is told', () => {
     }
   };
 
-  test.each<[NodeJS.ProcessEnv, RegExp]>([
+  quickTest.each<[NodeJS.ProcessEnv, RegExp]>([
     [{ RANK: '0', WORLD_SIZE: '0' }, /WORLD_SIZE is '0'/],
     [{ RANK: '2', WORLD_SIZE: '2' }, /RANK is 2.*WORLD_SIZE is 2.*0 … 1/],
     [{ RANK: '-1', WORLD_SIZE: '2' }, /RANK is '-1'/],
@@ -51,7 +51,7 @@ describe('what a rank is told', () => {
     expect(error.code).toBe('ERR_INVALID_ENVIRONMENT');
   });
 
-  test.each<[ConnectInput, RegExp]>([
+  quickTest.each<[ConnectInput, RegExp]>([
     [{ rank: 0, worldSize: 0 }, /WORLD_SIZE is '0'/],
     [{ rank: 3, worldSize: 3 }, /RANK is 3/],
     [{ rank: 1 }, /WORLD_SIZE is not/],
@@ -91,7 +91,7 @@ describe('what a rank is told', () => {
     expect(error.code).toBe('ERR_INVALID_ARGUMENT');
   });
 
-  test('by options wins over the environment, and nothing makes a ring of one', () => {
+  quickTest('by options wins over the environment, and nothing makes a ring of one', () => {
     const env = { RANK: '1', WORLD_SIZE: '4', LOCAL_RANK: '1', GRADRING_TIMEOUT_MS: '7', GRADRING_TRANSPORT: '' };
     expect(resolveConnectOptions({ rank: 2, timeoutMs: 9 }, env)).toMatchObject({
       ...{ rank: 2, worldSize: 4, localRank: 2, timeoutMs: 9, transport: 'auto' },
@@ -106,7 +106,7 @@ describe('what a rank is told', () => {
     expect(resolveConnectOptions({ timeline: 'b' }, { GRADRING_TIMELINE: 'a' }).timeline).toBe('b');
   });
 
-  test.each<[NodeJS.ProcessEnv]>([
+  quickTest.each<[NodeJS.ProcessEnv]>([
     [{ RANK: '0', WORLD_SIZE: '2' }],
     [{ RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: 'localhost' }],
     [{ RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '::1' }],
@@ -118,7 +118,7 @@ describe('what a rank is told', () => {
     expect(resolveConnectOptions({}, env).runToken).toBe(env['GRADRING_RUN_TOKEN']?.toLowerCase());
   });
 
-  test('is checked before anything is opened', async () => {
+  quickTest('is checked before anything is opened', async () => {
     expect(await failureOf(Communicator.connect({ rank: 2, worldSize: 2 }))).toMatchObject({
       code: 'ERR_INVALID_ARGUMENT',
     });
@@ -156,7 +156,7 @@ describe('the rendezvous', () => {
     expect(await strayFailure(stray)).toMatchObject({ code, message: expect.stringMatching(words) as string });
   });
 
-  test('tells every rank which ones did not come', async () => {
+  quickTest('tells every rank which ones did not come', async () => {
     const joining = joinAll(5, await freePort(), [0, 1, 3], { connectTimeoutMs: 1_000 });
     for (const error of await Promise.all(joining.map(failureOf))) {
       expect(error).toMatchObject({
@@ -181,7 +181,7 @@ describe('the rendezvous', () => {
     }
   });
 
-  test('fails when rank 0 is not there, and says so', async () => {
+  quickTest('fails when rank 0 is not there, and says so', async () => {
     const joining = joinAll(3, await freePort(), [1, 2], { connectTimeoutMs: 500 });
     for (const error of await Promise.all(joining.map(failureOf))) {
       expect(error).toMatchObject({
@@ -191,7 +191,7 @@ describe('the rendezvous', () => {
     }
   });
 
-  test('fails at once on rank 0 when the port is in use', async () => {
+  quickTest('fails at once on rank 0 when the port is in use', async () => {
     const server = createServer();
     const masterPort = await new Promise<number>(resolve => {
       server.listen(0, '127.0.0.1', () => resolve((server.address() as { port: number }).port));

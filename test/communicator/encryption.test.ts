@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { Communicator } from '../../src/communicator/communicator';
 import type { ConnectInput } from '../../src/rendezvous/connect-options';
 import { isEncrypted } from '../../src/rendezvous/run-security';
-import { casesOf } from '../support/cases';
+import { casesOf, quickTest } from '../support/cases';
 import { linkPorts } from '../support/listening-ports';
 import {
   cleanUpRanks,
@@ -41,7 +41,7 @@ async function listening(port: number): Promise<void> {
   while (!(await isThere())) await sleep(20);
 }
 
-test('TCP that leaves the host is encrypted, and on loopback if asked for', () => {
+quickTest('TCP that leaves the host is encrypted, and on loopback if asked for', () => {
   const endpoints = ['tcp://10.0.0.5:1', 'tcp://[fe80::1]:1', 'tcp://127.0.0.1:1', 'tcp://[::1]:1', 'ipc:///tmp/a:1'];
   const encrypted = (mode: 'auto' | 'on' | 'off') => endpoints.map(endpoint => isEncrypted(endpoint, mode));
   expect(encrypted('auto')).toEqual([true, true, false, false, false]);
@@ -81,7 +81,7 @@ testWhere(needs.linux).each(MODES)(
 );
 
 describe('the rendezvous', () => {
-  test('lets nobody in without the token, and the ring still forms', async () => {
+  quickTest('lets nobody in without the token, and the ring still forms', async () => {
     const masterPort = await freePort();
     const early = [join(0, { masterPort }), join(1, { masterPort })];
     const stranger = { masterPort, connectTimeoutMs: 500 };
@@ -95,7 +95,7 @@ describe('the rendezvous', () => {
     await closeRing(ring);
   });
 
-  test('of a stranger in the place of rank 0 is not joined', async () => {
+  quickTest('of a stranger in the place of rank 0 is not joined', async () => {
     const masterPort = await freePort();
     const impostors = [
       join(0, { masterPort, connectTimeoutMs: 1_500, runToken: randomBytes(32).toString('hex') }),
@@ -106,7 +106,7 @@ describe('the rendezvous', () => {
     expect(misled).toMatchObject({ code: 'ERR_RENDEZVOUS_TIMEOUT', rank: 0 });
   });
 
-  test('refuses a rank with another idea of encryption', async () => {
+  quickTest('refuses a rank with another idea of encryption', async () => {
     const masterPort = await freePort();
     const [first, second] = [
       join(0, { masterPort, connectTimeoutMs: 3_000 }),

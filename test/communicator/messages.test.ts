@@ -1,7 +1,7 @@
 import { MessageRunner } from '../../src/comm-thread/message-runner';
 import type { Communicator } from '../../src/communicator/communicator';
 import type { Transport } from '../../src/transport/transport';
-import { casesOf } from '../support/cases';
+import { casesOf, quickTest } from '../support/cases';
 import { cleanUpRanks, closeRings, failureOf, ringOf, startRanks } from '../support/rings';
 
 afterEach(closeRings);
@@ -10,34 +10,40 @@ afterEach(cleanUpRanks);
 const one = (value: number) => Float32Array.of(value);
 const matching = (words: RegExp) => expect.stringMatching(words) as string;
 
-test('messages of one tag keep their order, and those of other tags and collectives do not wait for them', async () => {
-  const [first, second] = (await ringOf(2)) as [Communicator, Communicator];
-  const sent = [1, 2, 3].map(value => first.send(one(value), 1));
-  const other = first.send(Uint8Array.of(7), 1, { tag: 65_535 });
-  await Promise.all([first.barrier(), second.barrier()]); // nobody has received anything yet
-  expect(await second.receive(0, { tag: 65_535 })).toEqual(Uint8Array.of(7));
-  await other;
-  const received = await Promise.all(sent.map(() => second.receive(0)));
-  expect(received).toEqual([1, 2, 3].map(one));
-  await Promise.all(sent);
-});
+quickTest(
+  'messages of one tag keep their order, and those of other tags and collectives do not wait for them',
+  async () => {
+    const [first, second] = (await ringOf(2)) as [Communicator, Communicator];
+    const sent = [1, 2, 3].map(value => first.send(one(value), 1));
+    const other = first.send(Uint8Array.of(7), 1, { tag: 65_535 });
+    await Promise.all([first.barrier(), second.barrier()]); // nobody has received anything yet
+    expect(await second.receive(0, { tag: 65_535 })).toEqual(Uint8Array.of(7));
+    await other;
+    const received = await Promise.all(sent.map(() => second.receive(0)));
+    expect(received).toEqual([1, 2, 3].map(one));
+    await Promise.all(sent);
+  },
+);
 
-test('an array is copied when it is sent, unless it is shared; what is received belongs to the caller', async () => {
-  const [first, second] = (await ringOf(2)) as [Communicator, Communicator];
-  const array = Float64Array.of(1, 2);
-  const shared = first.allocate('int32', 3);
-  shared.set([4, 5, 6]);
-  const sent = [first.send(array, 1), first.send(shared.subarray(1), 1)];
-  array.fill(0);
-  const received = [await second.receive(0), await second.receive<Int32Array>(0)] as const;
-  await Promise.all(sent);
-  expect(received).toEqual([Float64Array.of(1, 2), Int32Array.of(5, 6)]);
-  received[1].fill(0);
-  expect([...shared]).toEqual([4, 5, 6]);
-  first.free(shared);
-});
+quickTest(
+  'an array is copied when it is sent, unless it is shared; what is received belongs to the caller',
+  async () => {
+    const [first, second] = (await ringOf(2)) as [Communicator, Communicator];
+    const array = Float64Array.of(1, 2);
+    const shared = first.allocate('int32', 3);
+    shared.set([4, 5, 6]);
+    const sent = [first.send(array, 1), first.send(shared.subarray(1), 1)];
+    array.fill(0);
+    const received = [await second.receive(0), await second.receive<Int32Array>(0)] as const;
+    await Promise.all(sent);
+    expect(received).toEqual([Float64Array.of(1, 2), Int32Array.of(5, 6)]);
+    received[1].fill(0);
+    expect([...shared]).toEqual([4, 5, 6]);
+    first.free(shared);
+  },
+);
 
-test('the ranks between forward messages while their programs are busy, and the Sync forms sleep', async () => {
+quickTest('the ranks between forward messages while their programs are busy, and the Sync forms sleep', async () => {
   const ranks = await startRanks(
     4,
     `const ring = await Communicator.connect();
@@ -65,7 +71,7 @@ test('the ranks between forward messages while their programs are busy, and the 
 });
 
 describe('ranks that leave', () => {
-  test('a message arrives although its sender leaves at once', async () => {
+  quickTest('a message arrives although its sender leaves at once', async () => {
     const ring = await ringOf(4);
     const received = ring[2]!.receive(0);
     await ring[0]!.send(new Uint8Array(3_000_000).fill(3), 2);
@@ -96,13 +102,13 @@ describe('ranks that leave', () => {
     }
   });
 
-  test('a rank has left that is not on the way: messages go on', async () => {
+  quickTest('a rank has left that is not on the way: messages go on', async () => {
     const ring = await ringOf(4);
     await ring[1]!.close();
     expect(await Promise.all([ring[0]!.receive(2), ring[2]!.send(one(1), 0)])).toEqual([one(1), undefined]);
   });
 
-  test('one that leaves while the other end waits is noticed, too', async () => {
+  quickTest('one that leaves while the other end waits is noticed, too', async () => {
     const ring = await ringOf(3);
     const waiting = [failureOf(ring[0]!.receive(2)), failureOf(ring[1]!.send(one(1), 2))];
     await ring[2]!.close();
@@ -110,7 +116,7 @@ describe('ranks that leave', () => {
   });
 });
 
-test('an abort ends the ring for all, as in a collective', async () => {
+quickTest('an abort ends the ring for all, as in a collective', async () => {
   const ring = await ringOf(3);
   const controller = new AbortController();
   const waiting = [
@@ -125,7 +131,7 @@ test('an abort ends the ring for all, as in a collective', async () => {
   expect(failures[1]!.message).toContain('(Rank 2 was in send(rank 0, tag 0).)');
 });
 
-test('a call that waits too long ends the ring, and names the rank that it waited for', async () => {
+quickTest('a call that waits too long ends the ring, and names the rank that it waited for', async () => {
   const ring = await ringOf(2, { timeoutMs: 300 });
   const error = await failureOf(ring[0]!.receive(1, { tag: 3 }));
   expect(error).toMatchObject({ code: 'ERR_TIMEOUT', rank: 1, details: { operation: 'receive(rank 1, tag 3)' } });
@@ -133,7 +139,7 @@ test('a call that waits too long ends the ring, and names the rank that it waite
   expect(await failureOf(ring[1]!.send(one(1), 0))).toMatchObject({ code: 'ERR_TIMEOUT', rank: 1 });
 });
 
-test('a call that waits for long is reported, after twice as long again', async () => {
+quickTest('a call that waits for long is reported, after twice as long again', async () => {
   jest.useFakeTimers();
   try {
     const said: string[] = [];
@@ -156,7 +162,7 @@ test('a call that waits for long is reported, after twice as long again', async 
   }
 });
 
-test('wrong arguments are errors before anything is sent', async () => {
+quickTest('wrong arguments are errors before anything is sent', async () => {
   const ring = await ringOf(2);
   const [first] = ring as [Communicator, Communicator];
   const refused = (words: RegExp) => ({ code: 'ERR_INVALID_ARGUMENT', message: matching(words) });

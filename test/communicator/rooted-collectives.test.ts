@@ -1,6 +1,6 @@
 import { Communicator, type NumericArray } from '../../src/communicator/communicator';
 import { decodeObject, encodeObject } from '../../src/communicator/object-code';
-import { casesOf } from '../support/cases';
+import { casesOf, quickTest } from '../support/cases';
 import { random } from '../support/random';
 import { closeRing, connectRing, failureOf, freePort } from '../support/rings';
 
@@ -128,7 +128,7 @@ describe.each(casesOf([2], [1, 4]))('a ring of %i', worldSize => {
   });
 });
 
-test('await using closes it at the end of the block, on every rank, and after an error, too', async () => {
+quickTest('await using closes it at the end of the block, on every rank, and after an error, too', async () => {
   const masterPort = await freePort();
   const worldSize = 3;
   const used: Communicator[] = [];
@@ -147,12 +147,12 @@ test('await using closes it at the end of the block, on every rank, and after an
   }
 });
 
-test('a value above 4 GiB is refused before it is encoded', () => {
+quickTest('a value above 4 GiB is refused before it is encoded', () => {
   const value = new Array<Uint8Array>(65).fill(new Uint8Array(2 ** 26));
   expect(() => encodeObject(value, 'ring.broadcastObject')).toThrow(/value has 43620\d+ bytes; it may have 4294967296/);
 });
 
-test('bytes that are no object are refused, and none of them changes a prototype', () => {
+quickTest('bytes that are no object are refused, and none of them changes a prototype', () => {
   const value = { a: Float32Array.of(1, 2), b: [Uint8Array.of(7), { c: 'text' }] };
   const bytes = encodeObject(value, 'test');
   expect(decodeObject(bytes, 1)).toEqual(value);

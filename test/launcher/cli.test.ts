@@ -5,7 +5,7 @@ import path from 'node:path';
 import { main } from '../../src/cli';
 import { gradringHere } from './run-here';
 import { cleanUp, gradring, Program, ROOT, script, temporaryFolder, UNCONNECTED } from './support';
-import { casesOf } from '../support/cases';
+import { casesOf, quickTest } from '../support/cases';
 
 afterEach(cleanUp);
 
@@ -43,7 +43,7 @@ test.each(COMMANDS)('what follows the script is the script’s: $separator $args
   expect(program.stdout).toBe(`${JSON.stringify(args)}\n`.repeat(2));
 });
 
-test('the options reach the launch', async () => {
+quickTest('the options reach the launch', async () => {
   const file = script(`
     const { RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, GRADRING_STOP_AFTER } = process.env;
     console.log([RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, GRADRING_STOP_AFTER].join());
@@ -57,7 +57,7 @@ test('the options reach the launch', async () => {
   expect(readFileSync(path.join(logs, 'rank-1.log'), 'utf8')).toBe('1,2,localhost,4321,55m\n');
 });
 
-test('the options of the network reach the ranks', async () => {
+quickTest('the options of the network reach the ranks', async () => {
   const file = script(`
     const { MASTER_ADDR, GRADRING_IFACE, GRADRING_PORT_RANGE, GRADRING_ADVERTISE_ADDR } = process.env;
     console.log([MASTER_ADDR, GRADRING_IFACE, GRADRING_PORT_RANGE, GRADRING_ADVERTISE_ADDR].join());`);
@@ -69,7 +69,7 @@ test('the options of the network reach the ranks', async () => {
   expect(program.stderr).toBe(`${UNCONNECTED.replace('no rank', 'no rank of this host')}\n`);
 });
 
-test('--node-args are options for Node itself', async () => {
+quickTest('--node-args are options for Node itself', async () => {
   const file = script('console.log(JSON.stringify([process.title, process.execArgv.slice(2), process.argv.slice(2)]))');
   const options = '--max-old-space-size=300 --title="two words"';
   const program = gradring('run', '-n', '1', '--no-prefix', `--node-args=${options}`, file, '--node-args=x');
@@ -78,7 +78,7 @@ test('--node-args are options for Node itself', async () => {
   expect(JSON.parse(program.stdout)).toEqual(['two words', given, ['--node-args=x']]);
 });
 
-test.each([
+quickTest.each([
   [['--help'], /gradring run .*Start a script[^]*Examples:\n +gradring run -n 4 train\.js/],
   [['run', '--help'], /-n, --ranks[^]*--output-dir[^]*--master-addr[^]*Examples:\n +gradring run -n 4 train\.js/],
   [['run', '-n', '2', '--help', 'train.js'], /--grace-ms/],
@@ -89,14 +89,14 @@ test.each([
   expect(stdout).toMatch(pattern);
 });
 
-test('a wrong command line is one line on stderr, and exit code 2', async () => {
+quickTest('a wrong command line is one line on stderr, and exit code 2', async () => {
   const program = gradring('run', '-n', 'two', __filename);
   expect((await program.exited).exitCode).toBe(2);
   expect(program.stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: --ranks .*\n$/);
   expect(program.stdout).toBe('');
 });
 
-test.each([
+quickTest.each([
   [[], 'ERR_INVALID_ARGUMENT: A command is missing'],
   [['rum', '-n', '2'], 'ERR_INVALID_ARGUMENT: Unknown command: rum. Did you mean run?'],
   [['rnu'], 'Unknown command: rnu. Did you mean run?'],
@@ -127,7 +127,7 @@ test.each([
   await expectRefusal(args, words);
 });
 
-test.each([
+quickTest.each([
   [['--ranks', '0'], "--ranks (-n) is '0'; it must be a whole number from 1 to 65535."],
   [['-n', 'two'], "--ranks (-n) is 'two'; it must be a whole number from 1 to 65535."],
   [['-n', ''], "--ranks (-n) is ''; it must be a whole number"],
@@ -168,7 +168,7 @@ test.each([
   await expectRefusal(['run', ...options, script('')], words);
 });
 
-test('a master port that cannot be had: what says another one is named as it is typed', async () => {
+quickTest('a master port that cannot be had: what says another one is named as it is typed', async () => {
   const server = createServer();
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
@@ -182,7 +182,7 @@ test('a master port that cannot be had: what says another one is named as it is 
 });
 
 describe('scripts/launch', () => {
-  test('is gradring run', () => {
+  quickTest('is gradring run', () => {
     const file = showArguments();
     const { stdout, status } = spawnSync(path.join(ROOT, 'scripts/launch'), ['-n', '1', file, '-n', '3'], {
       encoding: 'utf8',
@@ -191,7 +191,7 @@ describe('scripts/launch', () => {
     expect(status).toBe(0);
   });
 
-  test('says what to do if nothing is built', async () => {
+  quickTest('says what to do if nothing is built', async () => {
     const folder = temporaryFolder();
     mkdirSync(path.join(folder, 'scripts'));
     cpSync(path.join(ROOT, 'scripts/launch'), path.join(folder, 'scripts/launch'));
@@ -201,7 +201,7 @@ describe('scripts/launch', () => {
   });
 });
 
-test('gradring run loads no benchmark, no study and little else', () => {
+quickTest('gradring run loads no benchmark, no study and little else', () => {
   const program = `require(${JSON.stringify(path.join(ROOT, 'dist/cli.js'))}).main(['run', '--help']).then(() =>
       console.error(JSON.stringify(Object.keys(require.cache))));`;
   const { stderr } = spawnSync(process.execPath, ['-e', program], { encoding: 'utf8' });

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { cleanUp, gradring, isRunning, SAY_READY, script, waitUntil } from './support';
-import { casesOf } from '../support/cases';
+import { casesOf, quickTest } from '../support/cases';
 
 // The ranks must end although nobody can tell them to: the launcher is killed by SIGKILL.
 
@@ -27,7 +27,7 @@ test.each(RANKS)('ranks that %s do not outlive their launcher', async (_what, so
   await waitUntil('the ranks to end', () => !pids.some(isRunning));
 });
 
-test('nor do the children of a rank', async () => {
+quickTest('nor do the children of a rank', async () => {
   const launcher = gradring(
     'run',
     '-n',
@@ -43,7 +43,7 @@ test('nor do the children of a rank', async () => {
   await waitUntil('both to end', () => !isRunning(rank!) && !isRunning(child));
 });
 
-test('nor does its folder for sockets, whatever is in it', async () => {
+quickTest('nor does its folder for sockets, whatever is in it', async () => {
   const source = `
     const fs = require('node:fs');
     fs.mkdirSync(process.env.GRADRING_SOCKET_FOLDER + '/gradring-' + process.env.RANK);
@@ -58,7 +58,7 @@ test('nor does its folder for sockets, whatever is in it', async () => {
   expect(existsSync(folder)).toBe(false);
 });
 
-test('a script that has nothing left to do ends as it would without the guard', async () => {
+quickTest('a script that has nothing left to do ends as it would without the guard', async () => {
   const launcher = gradring('run', '-n', '1', script(`process.on('exit', code => console.log('exit ' + code));`));
   expect(await launcher.exited).toEqual({ exitCode: 0, signal: null });
   expect(launcher.stdout).toBe('[0] exit 0\n');

@@ -1,5 +1,5 @@
 import { cleanUp, gradring, isRunning, SAY_READY, script, waitUntil } from './support';
-import { casesOf } from '../support/cases';
+import { casesOf, quickTest } from '../support/cases';
 
 afterEach(cleanUp);
 
@@ -23,7 +23,7 @@ test.each(SIGNALS)('%s is passed on, and the exit code says so', async (signal, 
   expect(pids.filter(isRunning)).toEqual([]);
 });
 
-test('ranks that take a signal as the time to finish get it once, and may succeed', async () => {
+quickTest('ranks that take a signal as the time to finish get it once, and may succeed', async () => {
   const file = script(`
     const timer = setInterval(() => {}, 1000);
     process.on('SIGINT', () => {
@@ -45,7 +45,7 @@ const stubborn = (): string =>
     process.on('SIGTERM', () => console.log('no ' + process.env.RANK));
     ${SAY_READY}`);
 
-test('ranks that ignore it are killed after the grace time', async () => {
+quickTest('ranks that ignore it are killed after the grace time', async () => {
   const launcher = gradring('run', '-n', '2', '--grace-ms', '700', stubborn());
   const pids = await launcher.readyRanks(2);
   launcher.child.kill('SIGTERM');
@@ -55,7 +55,7 @@ test('ranks that ignore it are killed after the grace time', async () => {
   expect(pids.filter(isRunning)).toEqual([]);
 });
 
-test('the same signal again kills them at once', async () => {
+quickTest('the same signal again kills them at once', async () => {
   const launcher = gradring('run', '-n', '2', '--grace-ms', '1000000', stubborn());
   await launcher.readyRanks(2);
   launcher.child.kill('SIGTERM');
@@ -65,7 +65,7 @@ test('the same signal again kills them at once', async () => {
   expect(launcher.stderr).toContain('rank 0 SIGKILL, rank 1 SIGKILL');
 });
 
-test('ranks are not in the process group that a terminal signals', async () => {
+quickTest('ranks are not in the process group that a terminal signals', async () => {
   const launcher = gradring('run', '-n', '2', script(`setInterval(() => {}, 1000); ${SAY_READY}`));
   const pids = await launcher.readyRanks(2);
   for (const pid of pids) expect(() => process.kill(-pid, 0)).not.toThrow(); // Each leads a group of its own.

@@ -16,6 +16,9 @@ export function casesOf<T>(some: readonly T[], others: readonly T[]): readonly T
 /** A test that `npm run test:slow` alone runs. It must be in that list, too. */
 export const slowTest: (...args: Parameters<jest.It>) => void = isSlow ? test : () => undefined;
 
+/** A test that has no more cases, in a file of that list: `npm run test:slow` skips it. */
+export const quickTest = isSlow ? test.skip : test;
+
 /** As {@link casesOf}: `npm test` tries those of which this is true. */
 export function casesWhere<T>(isTried: (each: T) => boolean, all: readonly T[]): readonly T[] {
   return all.filter(each => isTried(each) !== isSlow);

@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs';
 import { Ring } from '../../src/tensorflow/ring';
+import { quickTest } from '../support/cases';
 import { coded } from '../support/coded';
 import { failureOf, freePort } from '../support/rings';
 import { type Failure, RING_SIZES, runFixture, runScenariosInRings } from './support';
@@ -19,7 +20,7 @@ describe.each([1, 2, 3])('%d ranks', worldSize => {
     tensor && { shape: tensor.shape, dtype: tensor.dtype, values: Array.from(tensor.dataSync()) };
   const sum = (worldSize * (worldSize - 1)) / 2;
 
-  test('come back with their shape and type, and the given ones do not change', async () => {
+  quickTest('come back with their shape and type, and the given ones do not change', async () => {
     const own = ring.map(({ rank }) => tf.tensor3d([[[rank, 1]], [[2, -3]]]));
     const before = tf.memory().numTensors;
     const sums = await all(each => each.allReduce(own[each.rank]!));
@@ -40,7 +41,7 @@ describe.each([1, 2, 3])('%d ranks', worldSize => {
     expect(tf.memory().numTensors).toBe(before);
   });
 
-  test('of int32 and bool, gathered', async () => {
+  quickTest('of int32 and bool, gathered', async () => {
     const whole = await all(each => each.allGather(tf.tensor1d([each.rank, 2 ** 30], 'int32')));
     for (const gathered of whole) {
       expect(gathered.map(shown)).toEqual(
@@ -57,7 +58,7 @@ describe.each([1, 2, 3])('%d ranks', worldSize => {
     expect(any.map(shown)).toEqual(ring.map(() => ({ shape: [2], dtype: 'bool', values: [1, 0] })));
   });
 
-  test('divided between the ranks, exchanged, and sent', async () => {
+  quickTest('divided between the ranks, exchanged, and sent', async () => {
     const numbers = (count: number) => tf.range(0, count, 1, 'int32');
     const from = numbers(4 * worldSize);
     const parts = await all(each =>
@@ -82,14 +83,14 @@ describe.each([1, 2, 3])('%d ranks', worldSize => {
     expect(received).toEqual(Float32Array.of(1, 2));
   });
 
-  test('calls of tensors and arrays that are not awaited keep their order', async () => {
+  quickTest('calls of tensors and arrays that are not awaited keep their order', async () => {
     const results = await all(each =>
       Promise.all([each.allReduce(tf.scalar(1)), each.allReduce(Int32Array.of(1, 1)), each.allReduce(tf.ones([3]))]),
     );
     expect(results.map(([, array]) => array)).toEqual(ring.map(() => Int32Array.of(worldSize, worldSize)));
   });
 
-  test('others are refused before anything is sent', async () => {
+  quickTest('others are refused before anything is sent', async () => {
     const [first] = ring as [Ring];
     const gone = tf.scalar(1);
     gone.dispose();
@@ -139,7 +140,7 @@ describe.each(RING_SIZES)('%d ranks, in processes', worldSize => {
   });
 });
 
-test('tensors of another copy of TensorFlow.js are refused, with how to find and mend that', async () => {
+quickTest('tensors of another copy of TensorFlow.js are refused, with how to find and mend that', async () => {
   const [failures] = (await runFixture<Record<string, Failure>>('other-copy.js', { ranks: 1 })) as [object];
   const refused = coded(
     /^The tensor comes from another copy of @tensorflow\/tfjs.*npm ls @tensorflow\/tfjs-core.*npm install.*doctor/,

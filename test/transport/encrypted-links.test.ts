@@ -1,7 +1,7 @@
 import { curveKeyPair } from 'zeromq';
 import { curveClient } from '../../src/transport/control/curve';
 import { closeAllSockets } from '../../src/transport/control/open-sockets';
-import { casesOf } from '../support/cases';
+import { casesOf, quickTest } from '../support/cases';
 import { Crowd } from '../support/crowd';
 import { openFiles } from '../support/listening-ports';
 import { until } from '../support/rings';
@@ -74,24 +74,27 @@ describe.each(casesOf(['standing'], ['forming']))('while the ring is %s', state 
   });
 });
 
-test('2,000 connections do not disturb a standing ring, neither while they stay nor when they leave at once', async () => {
-  const strangers = new StrangerWatch();
-  const { ring, ports, failures, close } = await transports(3, { encrypted: true });
-  await Promise.all(ring.map(transport => transport.open()));
-  const before = openFiles();
-  const crowd = new Crowd(ports[0]!, 2_000);
-  await expectToWork(ring, { frames: 50 }); // while they come
-  expect(await crowd.come).toBe('all');
-  await expectToWork(ring, { frames: 50 });
-  await crowd.leave();
-  await expectToWork(ring, { frames: 50 });
-  await strangers.untilLeft(ring, before);
-  await expectToWork(ring, { frames: 50 });
-  expect(failures).toEqual([]);
-  await close();
-});
+quickTest(
+  '2,000 connections do not disturb a standing ring, neither while they stay nor when they leave at once',
+  async () => {
+    const strangers = new StrangerWatch();
+    const { ring, ports, failures, close } = await transports(3, { encrypted: true });
+    await Promise.all(ring.map(transport => transport.open()));
+    const before = openFiles();
+    const crowd = new Crowd(ports[0]!, 2_000);
+    await expectToWork(ring, { frames: 50 }); // while they come
+    expect(await crowd.come).toBe('all');
+    await expectToWork(ring, { frames: 50 });
+    await crowd.leave();
+    await expectToWork(ring, { frames: 50 });
+    await strangers.untilLeft(ring, before);
+    await expectToWork(ring, { frames: 50 });
+    expect(failures).toEqual([]);
+    await close();
+  },
+);
 
-test('when the gate is closed, not even the neighbour is let in any more', async () => {
+quickTest('when the gate is closed, not even the neighbour is let in any more', async () => {
   const { ring, ports, keys, gates, close } = await transports(3, { encrypted: true });
   await Promise.all(ring.map(transport => transport.open()));
   gates[0]!.close();

@@ -4,7 +4,7 @@ import type { ValueFormat } from '../../../src/compression/value-format';
 import type { VariableShape } from '../../../src/exchange/arena-layout';
 import type { LinkCost } from '../../../src/exchange/link-cost';
 import type { ExchangeResult, ExchangeStep } from '../../../src/exchange/messages';
-import { casesOf } from '../../support/cases';
+import { casesOf, quickTest } from '../../support/cases';
 import { collectLess } from '../../support/garbage';
 import { random } from '../../support/random';
 import { closeRing, connectRing } from '../../support/rings';
@@ -114,7 +114,7 @@ test.each(RUNS)(
   },
 );
 
-test('what a rank sends does not grow with the ranks', async () => {
+quickTest('what a rank sends does not grow with the ranks', async () => {
   const next = random(9);
   const variables = [{ name: 'matrix', shape: [200, 200] }];
   const bytesOf = async (worldSize: number) => {
@@ -128,7 +128,7 @@ describe('with the route `any`', () => {
   const near: LinkCost = { byteNs: 1e4, hopNs: 1 };
   const far: LinkCost = { byteNs: 1, hopNs: 1e9 };
 
-  test.each([
+  quickTest.each([
     [1, near, 'sparse'],
     [2, near, 'sparse'],
     [3, near, 'scatter'],
@@ -147,7 +147,7 @@ describe('with the route `any`', () => {
   });
 });
 
-test('a gradient that is not finite is told to all, and nothing is lost', async () => {
+quickTest('a gradient that is not finite is told to all, and nothing is lost', async () => {
   const gradientAt = (rank: number, _: number, variable: number, at: number) => rank + variable + at / 100;
   const ranks = await run(3, 'float32', gradientAt, { more: rank => (rank === 2 ? { nonFiniteTensor: 1 } : {}) });
   for (const [rank, { results, residuals }] of ranks.entries()) {
@@ -158,7 +158,7 @@ test('a gradient that is not finite is told to all, and nothing is lost', async 
   }
 });
 
-test('an element loses its momentum if it was applied, and keeps it if it was only selected', async () => {
+quickTest('an element loses its momentum if it was applied, and keeps it if it was only selected', async () => {
   const next = random(5);
   const drawn = Array.from({ length: 3 * 3000 }, () => next() - 0.5);
   const gradientAt = (rank: number, _: number, variable: number, at: number) =>
@@ -176,7 +176,7 @@ test('an element loses its momentum if it was applied, and keeps it if it was on
   expect(masked).toBeGreaterThan(100);
 });
 
-test.each([
+quickTest.each([
   ['the sum', [3e38, 3e38, 3e38]],
   ['a sum on the way', [3e38, 3e38, -3e38]],
   ['no sum', [3e38, -3e38, 1e38]],
