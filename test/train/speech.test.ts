@@ -156,7 +156,7 @@ test('the study trains from a seed: the same again, another with another, and le
 
   expect(other.logLoss).not.toBe(first.logLoss);
   expect(first.steps).toBe(8);
-  expect(first.reports.map(({ step }) => step)).toEqual(Array.from({ length: 8 }, (_, i) => i + 1));
+  expect(first.reports.map(({ step }) => step)).toEqual([2, 4, 6, 8]);
   expect(first.reports.at(-1)!.loss).toBeLessThan(first.reports[0]!.loss);
   expect(first.examples).toHaveLength(4);
   const mean = first.examples.reduce((sum, each) => sum + each, 0) / first.examples.length;

@@ -5,11 +5,11 @@ const { syntheticUtterances } = require('../data/utterances');
 const { speechModel } = require('../speech-model');
 const { evaluate, stepsOf, train } = require('../speech-training');
 
-const FULL = { trainCount: 4096, testCount: 4096, filters: 96, units: 64, layers: 2, batchSize: 8, epochs: 5 };
-const QUICK = { trainCount: 128, testCount: 32, filters: 32, units: 24, layers: 1, batchSize: 4, epochs: 2 };
+/** What is read, the model, and the training, which reports so many times. */
+const FULL = { trainCount: 4096, testCount: 4096, filters: 96, units: 64, layers: 2, batchSize: 8, epochs: 5, reports: 25 }; // prettier-ignore
+const QUICK = { trainCount: 128, testCount: 32, filters: 32, units: 24, layers: 1, batchSize: 4, epochs: 2, reports: 4 }; // prettier-ignore
 const DECAY = 1.25;
-/** How often a training reports, and on how many of the utterances for testing. */
-const REPORTS = 25;
+/** On how many of the utterances for testing a training reports. */
 const REPORTED_UTTERANCES = 128;
 /** The data are the same in all trainings that count. */
 const DATA_SEED = 3;
@@ -48,14 +48,14 @@ module.exports = {
   },
 
   async train(prepared, { tf, ring, part, wrapped, isTuning, learningRate, seed, report }) {
-    const { filters, units, layers, batchSize, epochs } = prepared.sizes;
+    const { filters, units, layers, batchSize, epochs, reports } = prepared.sizes;
     const classes = prepared.symbols.length + 1;
     const model = speechModel(tf, { features: BANDS, filters, units, layers, classes, seed });
     const optimizer = wrapped(tf.train.momentum(learningRate, 0.9, true));
     const data = isTuning ? prepared.tuning : prepared;
     const { test } = data;
     const steps = stepsOf(data.train, ring, batchSize);
-    const interval = Math.max(1, Math.round((epochs * steps) / REPORTS));
+    const interval = Math.max(1, Math.round((epochs * steps) / reports));
     let step = 0;
     let losses = [];
     const onBatchEnd = async (_step, { loss }) => {
