@@ -15,6 +15,6 @@ describe.each(['ipc', 'tcp'])('over %s', transport => {
 });
 
 test('ranks that fail or exit while the ring forms, at whatever instant, end with their own exit codes', async () => {
-  for (let ms = 40; ms <= 220; ms += 20) await expectOwnExitCodes(ms);
+  for (let ms = 40; ms <= 220; ms += 36) await expectOwnExitCodes(ms);
   expect(foldersLeft()).toEqual([]);
 }, 300_000);
