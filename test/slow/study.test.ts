@@ -38,9 +38,10 @@ test('a quick study is interrupted, goes on, and ends with its results and its p
   expect(interrupted.stderr).toMatch(/The same command goes on from here/);
   expect(interrupted.exitCode).toBe(130);
 
-  const { exitCode, stdout, stderr } = await study(command);
+  const shorter = [...command, '--workload', 'digits,speech']; // the next test studies language
+  const { exitCode, stdout, stderr } = await study(shorter);
   expect(stderr).toMatch(/^\d+ trainings are done/);
-  expect(stdout).toMatch(/digits: accuracy[^]*language: perplexity[^]*speech: label error rate/);
+  expect(stdout).toMatch(/digits: accuracy[^]*speech: label error rate/);
   expect(exitCode).toBe(0);
 
   const { workloads } = readResults(path.join(folder, 'study-quick.json'));
@@ -64,7 +65,9 @@ test('a study of language takes the Penn Treebank', async () => {
     writeFileSync(path.join(folder, `ptb.${part}.txt`), words(count).join(' '));
   }
   const command = ['--quick', '-n', '2', '--workload', 'language', '--data-dir', '.'];
-  expect((await study(command)).exitCode).toBe(0);
+  const { exitCode, stdout } = await study(command);
+  expect(stdout).toMatch(/language: perplexity/);
+  expect(exitCode).toBe(0);
   const { workloads, limits } = readResults(path.join(folder, 'study-quick.json'));
   expect(workloads[0]!.data).toContain(`Penn Treebank in ${realpathSync(folder)}`);
   expect(limits.join()).not.toContain('Penn Treebank');
