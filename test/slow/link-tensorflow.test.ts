@@ -8,11 +8,9 @@ import type { Summary } from '../operations/compare';
 import { testWhere } from '../support/test-where';
 import {
   fetchNode,
-  install,
   libraryObstacle,
-  makeProject,
   otherNodes,
-  pack,
+  projectWithPackage,
   registryObstacle,
   sharedCache,
 } from './support/installed';
@@ -30,9 +28,7 @@ type Run = (command: string, ...args: string[]) => Promise<string>;
 
 /** A project that has installed gradring as it would be published. */
 async function projectWithGradring(): Promise<(nodeEnv?: NodeJS.ProcessEnv) => Run> {
-  const project = makeProject(path.join(folder, 'project'));
-  const { archive } = await pack(folder);
-  await install(project, { packages: [archive], args: ['--omit=optional'] });
+  const project = await projectWithPackage(folder, 'project');
   return (nodeEnv = process.env) =>
     async (command, ...args) => {
       const env = { ...nodeEnv, XDG_CACHE_HOME: sharedCache(folder) };

@@ -4,8 +4,19 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { Finding } from '../../src/doctor/finding';
-import { fetchNode, install, makeProject, nodeRanges, otherNodes, pack, registryObstacle } from './support/installed';
 import { testWhere } from '../support/test-where';
+import {
+  copyProject,
+  coresIn,
+  fetchNode,
+  install,
+  makeProject,
+  nodeRanges,
+  otherNodes,
+  pack,
+  projectWithPackage,
+  registryObstacle,
+} from './support/installed';
 
 // The whole suite runs on one Node. Here is what shows that the others work, on the newest version of each line, and on
 // the oldest that `engines` allows where that is not the first of its line. The oldest and the newest of all install
@@ -35,27 +46,31 @@ const TRAINING = `
   console.log(process.version, ring.rank, 'of', ring.worldSize, await ring.verifyReplicas([w]));
   await ring.close();`;
 
-test('Node 18, which Debian 12 ships, is refused at once, by the command and in a program', async () => {
-  const env = await fetchNode(folder, '18');
-  if (env === undefined) return;
-  const project = makeProject(path.join(folder, 'project 18'));
-  await install(project, { packages: [archive] });
-  const started = { cwd: project, encoding: 'utf8', env: { ...env, RANK: '1', WORLD_SIZE: '2' } } as const;
-  const connect = `import { connect } from 'gradring'; await connect().catch(error => console.error(error.code, error.message));`;
-  for (const [command, ...args] of [
-    ['node_modules/.bin/gradring', 'run', '-n', '2', 'train.js'],
-    ['node', '--input-type=module', '-e', connect],
-  ] as const) {
-    const { stderr } = spawnSync(command, args, started);
-    expect(stderr).toMatch(/ERR_NODE_VERSION.* gradring works with Node .*; this is 18\./);
-  }
-}, 120_000);
+const testInstalled = testWhere(registryObstacle());
+
+testInstalled(
+  'Node 18, which Debian 12 ships, is refused at once, by the command and in a program',
+  async () => {
+    const env = await fetchNode(folder, '18');
+    const project = await projectWithPackage(folder, 'project 18');
+    const started = { cwd: project, encoding: 'utf8', env: { ...env, RANK: '1', WORLD_SIZE: '2' } } as const;
+    const connect = `import { connect } from 'gradring'; await connect().catch(error => console.error(error.code, error.message));`;
+    for (const [command, ...args] of [
+      ['node_modules/.bin/gradring', 'run', '-n', '2', 'train.js'],
+      ['node', '--input-type=module', '-e', connect],
+    ] as const) {
+      const { stderr } = spawnSync(command, args, started);
+      expect(stderr).toMatch(/ERR_NODE_VERSION.* gradring works with Node .*; this is 18\./);
+    }
+  },
+  120_000,
+);
 
 test('the oldest versions are among those that are tried', () => {
   expect(OLDEST).toEqual(['20.15', '22.2']);
 });
 
-testWhere(registryObstacle()).each([...OLDEST, ...otherNodes()])(
+testInstalled.each([...OLDEST, ...otherNodes()])(
   'with Node %s two ranks train without a warning of Node',
   async version => {
     const env = await fetchNode(folder, version);
@@ -64,7 +79,7 @@ testWhere(registryObstacle()).each([...OLDEST, ...otherNodes()])(
       await install(makeProject(project), { packages: [archive], env });
       installed ??= project;
     } else {
-      await promisify(execFile)('cp', ['-al', installed, project]);
+      await copyProject(installed, project);
     }
     const gradring = (...args: string[]) =>
       promisify(execFile)(path.join(project, 'node_modules/.bin/gradring'), args, {
@@ -92,6 +107,8 @@ testWhere(registryObstacle()).each([...OLDEST, ...otherNodes()])(
     expect(of('Node')).toMatchObject({ verdict: 'ok', words: expect.stringContaining(`v${version}.`) });
     expect(of('Shared memory')).toMatchObject({ verdict: 'ok' });
     expect(of('wasm')).toMatchObject({ verdict: 'ok' });
+    expect(of('TensorFlow.js')).toMatchObject({ verdict: 'ok', words: expect.stringContaining('4.22.0, one copy') });
+    expect(await coresIn(project)).toEqual(['4.22.0']);
   },
   300_000,
 );

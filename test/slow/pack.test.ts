@@ -5,7 +5,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { gradringHere } from '../launcher/run-here';
 import { DOC_PAGES } from '../support/doc-pages';
-import { install, makeProject, pack, registryObstacle } from './support/installed';
+import { install, makeProject, pack, projectWithPackage, registryObstacle } from './support/installed';
 import { testWhere } from '../support/test-where';
 
 const ROOT = path.join(__dirname, '../..');
@@ -31,8 +31,7 @@ const inProject = (command: string, ...args: string[]) => runOn('cpu', command, 
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'gradring-pack-'));
   ({ archive, files: packed } = await pack(folder));
-  project = makeProject(path.join(folder, 'project'));
-  if (obstacle === undefined) await install(project, { packages: [archive], args: ['--omit=optional'] });
+  if (obstacle === undefined) project = await projectWithPackage(folder, 'project');
 }, 300_000);
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { Finding } from '../../src/doctor/finding';
-import { install, type InstallOptions, makeProject, pack, registryObstacle } from './support/installed';
+import { coresIn, install, type InstallOptions, makeProject, pack, registryObstacle } from './support/installed';
 import { testWhere } from '../support/test-where';
 
 const run = promisify(execFile);
@@ -20,13 +20,6 @@ beforeAll(async () => {
   ({ archive } = await pack(folder));
 }, 60_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-/** The versions of the tfjs-cores that are on the disk. */
-async function coresIn(project: string): Promise<string[]> {
-  const { stdout } = await run('find', [project, '-path', '*/@tensorflow/tfjs-core/package.json']);
-  const files = stdout.trim().split('\n');
-  return files.map(file => (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version);
-}
 
 /** A program of the project that is installed. */
 async function gradring(project: string, ...args: string[]): Promise<string> {
@@ -83,8 +76,8 @@ const testInstalled = testWhere(registryObstacle());
 
 const OPTIONS: InstallOptions = { args: ['--ignore-scripts'] };
 
+// node-versions.test.ts has a project without a TensorFlow.js of its own.
 testInstalled.each([
-  ['npm', 'no TensorFlow.js of its own', {}, '4.22.0'],
   ['npm', 'tfjs and tfjs-backend-wasm 4.21', { [TFJS]: '4.21.0', [WASM]: '4.21.0' }, '4.21.0'],
   ['npm', 'tfjs-node 4.22', { [NODE]: '4.22.0' }, '4.22.0'],
   ['pnpm', 'tfjs and tfjs-node 4.20', { [TFJS]: '4.20.0', [NODE]: '4.20.0' }, '4.20.0'],

@@ -12,21 +12,41 @@ export interface Packed {
   readonly files: readonly string[];
 }
 
-/** Packs this checkout as it is built. */
-export async function pack(folder: string): Promise<Packed> {
-  // Without its scripts: they would build anew, and take dist/ from under the other tests.
-  const args = ['pack', '--ignore-scripts', '--json', '--pack-destination', folder];
-  const { stdout } = await run('npm', args, { cwd: ROOT });
-  const [{ filename, files }] = JSON.parse(stdout) as [{ filename: string; files: { path: string }[] }];
-  return { archive: path.join(folder, filename), files: files.map(file => file.path) };
-}
-
 /**
- * Where a TensorFlow and other versions of Node are cached. All tests of `npm run test:slow` share it, so that they are
- * fetched once; a test that runs alone has one in its folder.
+ * Where the package, a project that has it, a TensorFlow and other versions of Node are cached. All tests of
+ * `npm run test:slow` share it, so that they are made or fetched once; a test that runs alone has one in its folder.
  */
 export function sharedCache(folder: string): string {
   return process.env['TEST_CACHE'] ?? path.join(folder, 'cache');
+}
+
+/**
+ * A folder of the {@link sharedCache}. The first test that needs it makes it in a folder of its own, so that the others
+ * find all of it or nothing.
+ */
+async function once(folder: string, name: string, make: (own: string) => Promise<void>): Promise<string> {
+  const shared = path.join(sharedCache(folder), name);
+  if (existsSync(shared)) return shared;
+  const own = path.join(folder, `own ${name}`);
+  mkdirSync(own);
+  await make(own);
+  mkdirSync(sharedCache(folder), { recursive: true });
+  if (!existsSync(shared)) renameSync(own, shared); // another test may have been faster
+  return shared;
+}
+
+/** Packs this checkout as it is built. */
+export async function pack(folder: string): Promise<Packed> {
+  const shared = await once(folder, 'package', async own => {
+    // Without its scripts: they would build anew, and take dist/ from under the other tests.
+    const { stdout } = await run('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', own], {
+      cwd: ROOT,
+    });
+    writeFileSync(path.join(own, 'packed.json'), stdout);
+  });
+  const packed = readFileSync(path.join(shared, 'packed.json'), 'utf8');
+  const [{ filename, files }] = JSON.parse(packed) as [{ filename: string; files: { path: string }[] }];
+  return { archive: path.join(shared, filename), files: files.map(file => file.path) };
 }
 
 /** What {@link install} installs, and how. */
@@ -86,6 +106,28 @@ export function makeProject(folder: string, dependencies: Readonly<Record<string
   return folder;
 }
 
+/** A project in a folder that has installed the package, without what is optional. It is a {@link copyProject}. */
+export async function projectWithPackage(folder: string, name: string): Promise<string> {
+  const { archive } = await pack(folder);
+  const shared = await once(folder, 'project', own =>
+    install(makeProject(own), { packages: [archive], args: ['--omit=optional'] }),
+  );
+  return copyProject(shared, path.join(folder, name));
+}
+
+/** Copies a project. The files of both are the same on the disk: replace them, and do not write into them. */
+export async function copyProject(project: string, copy: string): Promise<string> {
+  await run('cp', ['-al', project, copy]);
+  return copy;
+}
+
+/** The versions of the tfjs-cores that are on the disk of a project. */
+export async function coresIn(project: string): Promise<string[]> {
+  const { stdout } = await run('find', [project, '-path', '*/@tensorflow/tfjs-core/package.json']);
+  const files = stdout.trim().split('\n');
+  return files.map(file => (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version);
+}
+
 /**
  * The ranges in `engines` of package.json, such as `^20.15`. Together they are the versions of Node that are supported.
  */
@@ -110,13 +152,9 @@ export function otherNodes(): string[] {
  * @returns The variables with which programs run on it.
  */
 export async function fetchNode(folder: string, version: string): Promise<NodeJS.ProcessEnv> {
-  const project = path.join(sharedCache(folder), `node ${version}`);
-  if (!existsSync(project)) {
-    const own = makeProject(path.join(folder, `node ${version}`));
-    await install(own, { packages: [`node@${version}`] });
-    mkdirSync(sharedCache(folder), { recursive: true });
-    if (!existsSync(project)) renameSync(own, project); // another test may have been faster
-  }
+  const project = await once(folder, `node ${version}`, own =>
+    install(makeProject(own), { packages: [`node@${version}`] }),
+  );
   const programs = path.join(project, 'node_modules/node/bin');
   return { ...process.env, PATH: `${programs}${path.delimiter}${process.env['PATH']}` };
 }
