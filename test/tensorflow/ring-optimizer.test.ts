@@ -1,12 +1,12 @@
-import { type Failure, runFixture, runScenarios, TEST_BACKEND } from './support';
+import { type Failure, runScenarios, TEST_BACKEND } from './support';
 
 interface Outcome extends Failure {
   readonly value?: unknown;
 }
 
-describe('three ranks', () => {
-  const valuesOf = runScenarios('optimizer-scenarios.js', 3);
+const valuesOf = runScenarios('optimizer-scenarios.js', 3);
 
+describe('three ranks', () => {
   /** What every rank returned, the same on all. */
   function valueOf<T>(scenario: string): T {
     const [first, ...others] = valuesOf<T>(scenario);
@@ -258,8 +258,8 @@ describe.each([TEST_BACKEND ?? 'cpu'])('tensors on %s', backend => {
     readonly after: number;
   }
 
-  test('are as many after each step, and none is left after dispose()', async () => {
-    for (const counts of await runFixture<Counts>('memory.js', { ranks: 2, backend })) {
+  test('are as many after each step, and none is left after dispose()', () => {
+    for (const counts of valuesOf<Counts>('tensor counts')) {
       expect(counts.backend).toBe(backend);
       for (const series of [...counts.sync, ...counts.async, counts.fit, counts.epochs, counts.fits]) {
         expect(series.length).toBeGreaterThan(1);
@@ -273,8 +273,8 @@ describe.each([TEST_BACKEND ?? 'cpu'])('tensors on %s', backend => {
 
 describe('wrong arguments are told in words', () => {
   let outcomes: Record<string, Failure>;
-  beforeAll(async () => {
-    [outcomes] = (await runFixture('options.js', { ranks: 1 })) as [Record<string, Failure>];
+  beforeAll(() => {
+    [outcomes] = valuesOf<Record<string, Failure>>('wrong arguments') as [Record<string, Failure>];
   });
 
   test.each([
