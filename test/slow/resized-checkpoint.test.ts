@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { type Loop, type LoopRun, type Outcome, outcomesOf, resultsOf, runLoops } from '../tensorflow/checkpoint-loops';
+import { CheckpointRuns, type Loop, type LoopRun, type Outcome, resultsOf } from '../tensorflow/checkpoint-runs';
 
 let dir: string;
 beforeAll(() => {
@@ -43,17 +43,19 @@ describe('a ring of another size', () => {
 
   const saved: Record<string, LoopRun[]> = {};
   const resumed: Record<number, Record<string, Outcome<LoopRun>[]>> = {};
+  const run = (size: number, loops: readonly Loop[]) =>
+    new CheckpointRuns(size, () => dir).add<LoopRun>('loop', loops)();
   beforeAll(async () => {
     for (const size of SIZES) {
       const save = { name: 'momentum', to: 20, save: true } as const;
       const loops: Loop[] = [{ ...save, folder: `of-${size}` }];
       if (size === 2) loops.push({ ...save, ...powerSgd });
       if (size === 3) loops.push({ ...save, ...dense });
-      const results = await runLoops(dir, size, loops);
-      loops.forEach(({ folder }, i) => (saved[folder!] = results[i]!));
+      const outcomes = await run(size, loops);
+      loops.forEach(({ folder }, i) => (saved[folder!] = resultsOf(outcomes[i]!)));
     }
     for (const size of SIZES) {
-      const outcomes = await outcomesOf(dir, size, Object.values(RESUMED[size]));
+      const outcomes = await run(size, Object.values(RESUMED[size]));
       resumed[size] = Object.fromEntries(Object.keys(RESUMED[size]).map((name, i) => [name, outcomes[i]!]));
     }
   }, 120_000);

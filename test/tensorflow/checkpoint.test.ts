@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { testResumedFits, testResumedLoops } from './resumptions';
-import { runFixture } from './support';
+import { resultsOf } from './checkpoint-runs';
+import { firstRuns, testResumedFits, testResumedLoops } from './resumptions';
 
 // Other optimizers and compressors: test/slow/checkpoint.test.ts.
 describe('a custom loop that is resumed in other processes', () => testResumedLoops(['momentum'], ['powerSgd']));
@@ -35,12 +35,10 @@ test('a relative path means the folder in which it was given: checkpoints, model
 
 describe('misuse, and what does not fit', () => {
   type Outcome = { code?: string; message?: string; value?: unknown; details?: { rank?: number } };
+  const run = firstRuns.add<Record<string, Outcome>>('misuse', [{ folder: 'misuse' }]);
   let byRank: readonly Record<string, Outcome>[];
   beforeAll(async () => {
-    const folder = mkdtempSync(path.join(tmpdir(), 'gradring-resume-'));
-    writeFileSync(path.join(folder, 'file'), '');
-    byRank = await runFixture('checkpoint-scenarios.js', { ranks: 2, input: { dir: folder } });
-    rmSync(folder, { recursive: true });
+    [byRank] = (await run()).map(resultsOf) as [Record<string, Outcome>[]];
   });
 
   test.each([

@@ -1,18 +1,17 @@
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { type LoopRun, type Position, runLoops } from './checkpoint-loops';
-import { runFixture } from './support';
+import { CheckpointRuns, type Loop, type LoopRun, type Position, resultsOf } from './checkpoint-runs';
 
-/** A folder for the tests of the block, which is removed after them. */
-function folderOfTests(): () => string {
-  let dir: string;
-  beforeAll(() => {
-    dir = mkdtempSync(path.join(tmpdir(), 'gradring-resume-'));
-  });
-  afterAll(() => rmSync(dir, { recursive: true, force: true }));
-  return () => dir;
-}
+let dir: string;
+beforeAll(() => {
+  dir = mkdtempSync(path.join(tmpdir(), 'gradring-resume-'));
+});
+afterAll(() => rmSync(dir, { recursive: true, force: true }));
+
+/** All runs of a test file in the same processes, and then what other processes resume. */
+export const firstRuns = new CheckpointRuns(2, () => dir);
+const resumedRuns = new CheckpointRuns(2, () => dir);
 
 const SCATTER = { optimizer: 'momentum', compression: { route: 'scatter' } };
 
@@ -21,28 +20,36 @@ const SCATTER = { optimizer: 'momentum', compression: { route: 'scatter' } };
  * is momentum whose entries take the reduce-scatter.
  */
 export function testResumedLoops(optimizers: readonly string[], compressors: readonly string[]): void {
-  const dir = folderOfTests();
   const loops = [
     ...optimizers.map(name => ({ name, ...(name === 'scatter' && SCATTER) })),
     ...compressors.map(compressor => ({ name: compressor, optimizer: 'momentum', compressor })),
   ];
   const END = 23; // in the third stage of the warm-up
   const early = { name: 'early', optimizer: 'momentum' };
-  let [whole, first, second]: LoopRun[][][] = [];
-  let [earlyWhole, earlyResumed]: LoopRun[][] = [];
-  beforeAll(async () => {
-    const all = await runLoops(dir(), 2, [
+  const inFolders = (runs: readonly Loop[]) => runs.map(run => ({ ...run, folder: run.name }));
+  const runAll = firstRuns.add<LoopRun>(
+    'loop',
+    inFolders([
       ...loops.map(loop => ({ ...loop, to: END })),
       ...loops.map(loop => ({ ...loop, to: 19, save: true as const })), // where a power of Adam's β is not the product
       { ...early, to: 5 },
       { ...early, to: 0, save: true },
-    ]);
-    const resumed = await runLoops(dir(), 2, [
+    ]),
+  );
+  const resumeAll = resumedRuns.add<LoopRun>(
+    'loop',
+    inFolders([
       ...loops.map(loop => ({ ...loop, to: END, resume: true as const })),
       { ...early, to: 2, resume: true, save: true },
       { ...early, to: 2, resume: true, save: true },
       { ...early, to: 5, resume: true },
-    ]);
+    ]),
+  );
+  let [whole, first, second]: LoopRun[][][] = [];
+  let [earlyWhole, earlyResumed]: LoopRun[][] = [];
+  beforeAll(async () => {
+    const all = (await runAll()).map(resultsOf);
+    const resumed = (await resumeAll()).map(resultsOf);
     const count = loops.length;
     [whole, first, second] = [all.slice(0, count), all.slice(count, 2 * count), resumed.slice(0, count)];
     [earlyWhole, earlyResumed] = [all[2 * count], resumed[count + 2]];
@@ -54,7 +61,7 @@ export function testResumedLoops(optimizers: readonly string[], compressors: rea
       for (const rank of [0, 1]) {
         const [uninterrupted, before, after] = [whole, first, second].map(runs => runs![i]![rank]!);
         expect(after!.at).toMatchObject({ step: 19, epoch: 0, batch: 0, skipped: [] });
-        expect(after!.at!.path).toBe(path.join(dir(), name, 'save-000001-step-19'));
+        expect(after!.at!.path).toBe(path.join(dir, name, 'save-000001-step-19'));
         expect(after!.at!.state).toMatchObject({ note: 'ä' });
         expect(after!.resumedState).toEqual(before!.state);
         expect(after!.weights).toEqual(uninterrupted!.weights);
@@ -100,7 +107,7 @@ export function testResumedLoops(optimizers: readonly string[], compressors: rea
 
   test('may have been saved before its first step, and after a resumption without a step', () => {
     expect(earlyResumed!.map(({ state }) => state)).toEqual(earlyWhole!.map(({ state }) => state));
-    expect(readdirSync(path.join(dir(), 'early'))).toHaveLength(3);
+    expect(readdirSync(path.join(dir, 'early'))).toHaveLength(3);
   });
 }
 
@@ -113,7 +120,6 @@ interface ResumedFit {
 
 /** Declares tests of model.fit that is resumed in other processes. */
 export function testResumedFits(cases: readonly ResumedFit[]): void {
-  const dir = folderOfTests();
   interface Fit {
     readonly at?: Position;
     readonly rates: number[];
@@ -124,26 +130,19 @@ export function testResumedFits(cases: readonly ResumedFit[]): void {
   const CASES = cases.map((each, i) => ({ ...each, i, name: `fit-${i}` }));
   const NAMES = [...new Set(cases.map(({ optimizerName }) => optimizerName))];
 
+  const uninterrupted = NAMES.map(optimizerName => ({ name: optimizerName, optimizerName, epochs: 4 }));
+  const untilEpoch = (epochs: number) =>
+    CASES.map(({ name, optimizerName, every }) => ({ name, folder: name, optimizerName, every, epochs }));
+  const runAll = firstRuns.add<Fit>('fit', [...uninterrupted, ...untilEpoch(2)]);
+  const resumeAll = resumedRuns.add<Fit>('fit', untilEpoch(4));
+
   let wholes: readonly Fit[][];
   let firsts: readonly Fit[][];
   let seconds: readonly Fit[][];
   beforeAll(async () => {
-    const run = async (fits: object[]) => {
-      const byRank = await runFixture<Fit[]>('checkpoint-fit.js', { ranks: 2, input: { fits } });
-      return fits.map((_, i) => byRank.map(all => all[i]!));
-    };
-    const untilEpoch = (epochs: number) =>
-      CASES.map(({ name, optimizerName, every }) => ({
-        name,
-        optimizerName,
-        every,
-        epochs,
-        dir: path.join(dir(), name),
-      }));
-    const uninterrupted = NAMES.map(optimizerName => ({ name: optimizerName, optimizerName, epochs: 4 }));
-    const results = await run([...uninterrupted, ...untilEpoch(2)]);
+    const results = (await runAll()).map(resultsOf);
     [wholes, firsts] = [results.slice(0, NAMES.length), results.slice(NAMES.length)];
-    seconds = await run(untilEpoch(4));
+    seconds = (await resumeAll()).map(resultsOf);
   });
 
   test.each(CASES)(
@@ -159,7 +158,7 @@ export function testResumedFits(cases: readonly ResumedFit[]): void {
         expect(second[rank]!.densities).toEqual(whole[rank]!.densities.slice(at.step));
         expect(second[rank]!.hash).toBe(whole[rank]!.hash);
       }
-      expect(readdirSync(path.join(dir(), name))).toHaveLength(2);
+      expect(readdirSync(path.join(dir, name))).toHaveLength(2);
     },
   );
 }
