@@ -4,8 +4,11 @@ import type { Communicator } from '../../src/communicator/communicator';
 import type { ExchangeResult } from '../../src/exchange/messages';
 import { dgc, noCompression, type Compression } from '../../src/compression/dgc-options';
 import { casesOf } from '../support/cases';
+import { collectLess } from '../support/garbage';
 import { random } from '../support/random';
 import { cleanUpRanks, closeRing, connectRing, failureOf, startRanks } from '../support/rings';
+
+beforeAll(collectLess);
 
 const VARIABLES: VariableShape[] = [
   { name: 'kernel 0', shape: [64, 100] },

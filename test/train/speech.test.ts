@@ -12,9 +12,11 @@ import study from '../../scripts/train/study/speech';
 import { loadBackend } from '../../src/tensorflow/backend';
 import { noCompression } from '../../src/compression/dgc-options';
 import { connect } from '../../src/tensorflow/ring';
+import { collectLess } from '../support/garbage';
 import { random } from '../support/random';
 
 beforeAll(() => loadBackend({ backend: 'wasm' }));
+beforeAll(collectLess);
 
 describe('synthetic utterances', () => {
   const made = syntheticUtterances({ trainCount: 60, testCount: 20, seed: 1 });
