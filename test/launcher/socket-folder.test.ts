@@ -15,7 +15,7 @@ test('ranks make their sockets in a folder of the run, which is gone after it, w
       process.kill(process.pid, 'SIGKILL');
     }
     setInterval(() => undefined, 1000);`;
-  const options = { ranks: 2, stdout, stderr: new Capture(), prefix: false };
+  const options = { ranks: 2, failureGraceMs: 0, stdout, stderr: new Capture(), prefix: false };
   expect(await launch({ ...options, script: script(source) })).toMatchObject({ rootCause: { signal: 'SIGKILL' } });
   const [folder, mode] = stdout.lines[0]!.split(' ');
   expect(mode).toBe('700');
