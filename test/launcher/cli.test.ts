@@ -5,7 +5,7 @@ import path from 'node:path';
 import { main } from '../../src/cli';
 import { gradringHere } from './run-here';
 import { cleanUp, gradring, Program, ROOT, script, temporaryFolder, UNCONNECTED } from './support';
-import { casesOf, quickTest } from '../support/cases';
+import { casesOf } from '../support/cases';
 
 afterEach(cleanUp);
 
@@ -43,21 +43,26 @@ test.each(COMMANDS)('what follows the script is the script’s: $separator $args
   expect(program.stdout).toBe(`${JSON.stringify(args)}\n`.repeat(2));
 });
 
-quickTest('the options reach the launch', async () => {
+test('the options reach the launch, and --node-args are options for Node itself', async () => {
   const file = script(`
     const { RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, GRADRING_STOP_AFTER } = process.env;
     console.log([RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, GRADRING_STOP_AFTER].join());
+    console.log(JSON.stringify([process.title, process.execArgv.slice(2), process.argv.slice(2)]));
     process.exitCode = 5;`);
   const logs = path.join(temporaryFolder(), 'logs');
   const nodes = ['--nodes', '2', '--node-rank', '1', '--master-addr', 'localhost', '--master-port', '4321'];
   const others = ['--output-dir', logs, '--stop-after', '55m', '--grace-ms=100', '--no-prefix'];
-  const program = gradring('run', '--ranks=1', ...nodes, ...others, file);
+  const forNode = '--node-args=--max-old-space-size=300 --title="two words"';
+  const program = gradring('run', '--ranks=1', ...nodes, ...others, forNode, file, '--node-args=x');
   expect((await program.exited).exitCode).toBe(5);
-  expect(program.stdout).toBe('1,2,localhost,4321,55m\n');
-  expect(readFileSync(path.join(logs, 'rank-1.log'), 'utf8')).toBe('1,2,localhost,4321,55m\n');
+  const [place, node] = program.stdout.split('\n') as [string, string];
+  expect(place).toBe('1,2,localhost,4321,55m');
+  const given = ['--max-old-space-size=300', '--title=two words'];
+  expect(JSON.parse(node)).toEqual(['two words', given, ['--node-args=x']]);
+  expect(readFileSync(path.join(logs, 'rank-1.log'), 'utf8')).toBe(program.stdout);
 });
 
-quickTest('the options of the network reach the ranks', async () => {
+test('the options of the network reach the ranks', async () => {
   const file = script(`
     const { MASTER_ADDR, GRADRING_IFACE, GRADRING_PORT_RANGE, GRADRING_ADVERTISE_ADDR } = process.env;
     console.log([MASTER_ADDR, GRADRING_IFACE, GRADRING_PORT_RANGE, GRADRING_ADVERTISE_ADDR].join());`);
@@ -69,16 +74,7 @@ quickTest('the options of the network reach the ranks', async () => {
   expect(program.stderr).toBe(`${UNCONNECTED.replace('no rank', 'no rank of this host')}\n`);
 });
 
-quickTest('--node-args are options for Node itself', async () => {
-  const file = script('console.log(JSON.stringify([process.title, process.execArgv.slice(2), process.argv.slice(2)]))');
-  const options = '--max-old-space-size=300 --title="two words"';
-  const program = gradring('run', '-n', '1', '--no-prefix', `--node-args=${options}`, file, '--node-args=x');
-  expect((await program.exited).exitCode).toBe(0);
-  const given = ['--max-old-space-size=300', '--title=two words'];
-  expect(JSON.parse(program.stdout)).toEqual(['two words', given, ['--node-args=x']]);
-});
-
-quickTest.each([
+test.each([
   [['--help'], /gradring run .*Start a script[^]*Examples:\n +gradring run -n 4 train\.js/],
   [['run', '--help'], /-n, --ranks[^]*--output-dir[^]*--master-addr[^]*Examples:\n +gradring run -n 4 train\.js/],
   [['run', '-n', '2', '--help', 'train.js'], /--grace-ms/],
@@ -89,14 +85,14 @@ quickTest.each([
   expect(stdout).toMatch(pattern);
 });
 
-quickTest('a wrong command line is one line on stderr, and exit code 2', async () => {
+test('a wrong command line is one line on stderr, and exit code 2', async () => {
   const program = gradring('run', '-n', 'two', __filename);
   expect((await program.exited).exitCode).toBe(2);
   expect(program.stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: --ranks .*\n$/);
   expect(program.stdout).toBe('');
 });
 
-quickTest.each([
+test.each([
   [[], 'ERR_INVALID_ARGUMENT: A command is missing'],
   [['rum', '-n', '2'], 'ERR_INVALID_ARGUMENT: Unknown command: rum. Did you mean run?'],
   [['rnu'], 'Unknown command: rnu. Did you mean run?'],
@@ -127,7 +123,7 @@ quickTest.each([
   await expectRefusal(args, words);
 });
 
-quickTest.each([
+test.each([
   [['--ranks', '0'], "--ranks (-n) is '0'; it must be a whole number from 1 to 65535."],
   [['-n', 'two'], "--ranks (-n) is 'two'; it must be a whole number from 1 to 65535."],
   [['-n', ''], "--ranks (-n) is ''; it must be a whole number"],
@@ -168,7 +164,7 @@ quickTest.each([
   await expectRefusal(['run', ...options, script('')], words);
 });
 
-quickTest('a master port that cannot be had: what says another one is named as it is typed', async () => {
+test('a master port that cannot be had: what says another one is named as it is typed', async () => {
   const server = createServer();
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
@@ -182,7 +178,7 @@ quickTest('a master port that cannot be had: what says another one is named as i
 });
 
 describe('scripts/launch', () => {
-  quickTest('is gradring run', () => {
+  test('is gradring run', () => {
     const file = showArguments();
     const { stdout, status } = spawnSync(path.join(ROOT, 'scripts/launch'), ['-n', '1', file, '-n', '3'], {
       encoding: 'utf8',
@@ -191,7 +187,7 @@ describe('scripts/launch', () => {
     expect(status).toBe(0);
   });
 
-  quickTest('says what to do if nothing is built', async () => {
+  test('says what to do if nothing is built', async () => {
     const folder = temporaryFolder();
     mkdirSync(path.join(folder, 'scripts'));
     cpSync(path.join(ROOT, 'scripts/launch'), path.join(folder, 'scripts/launch'));
@@ -201,7 +197,7 @@ describe('scripts/launch', () => {
   });
 });
 
-quickTest('gradring run loads no benchmark, no study and little else', () => {
+test('gradring run loads no benchmark, no study and little else', () => {
   const program = `require(${JSON.stringify(path.join(ROOT, 'dist/cli.js'))}).main(['run', '--help']).then(() =>
       console.error(JSON.stringify(Object.keys(require.cache))));`;
   const { stderr } = spawnSync(process.execPath, ['-e', program], { encoding: 'utf8' });

@@ -432,10 +432,10 @@ describe('errors before any rank runs', () => {
   });
 
   testWhere(needs.linux)('ranks for which the launcher has no descriptors left: the message names the limit', () => {
-    const command = `ulimit -n 100; exec "$0" ${path.join(ROOT, 'dist/cli.js')} run -n 60 "$1"`;
+    const command = `ulimit -n 64; exec "$0" ${path.join(ROOT, 'dist/cli.js')} run -n 40 "$1"`;
     const { status, stderr } = spawnSync('bash', ['-c', command, process.execPath, script('')], { encoding: 'utf8' });
     expect(stderr).toMatch(
-      /^gradring: ERR_RANK_FAILED: Rank \d+ could not be started: .* The launcher has as many files and connections open as it may \(100\)\. .*ulimit -n/m,
+      /^gradring: ERR_RANK_FAILED: Rank \d+ could not be started: .* The launcher has as many files and connections open as it may \(64\)\. .*ulimit -n/m,
     );
     expect(status).toBe(1);
   });

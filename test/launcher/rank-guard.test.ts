@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { cleanUp, gradring, isRunning, SAY_READY, script, waitUntil } from './support';
-import { casesOf, quickTest } from '../support/cases';
+import { casesOf } from '../support/cases';
 
 // The ranks must end although nobody can tell them to: the launcher is killed by SIGKILL.
 
@@ -19,15 +19,24 @@ const RANKS = casesOf<[string, string]>(
   ],
 );
 
-test.each(RANKS)('ranks that %s do not outlive their launcher', async (_what, source) => {
-  const launcher = gradring('run', '-n', '2', script(source));
+/** The ranks put something into their folder for sockets. */
+const USE_FOLDER = `
+  const fs = require('node:fs');
+  fs.mkdirSync(process.env.GRADRING_SOCKET_FOLDER + '/gradring-' + process.env.RANK);
+  fs.writeSync(1, 'folder ' + process.env.GRADRING_SOCKET_FOLDER + '\\n');`;
+
+test.each(RANKS)('ranks that %s do not outlive their launcher, nor does their folder', async (_what, source) => {
+  const launcher = gradring('run', '-n', '2', script(`${USE_FOLDER} ${source}`));
   const pids = await launcher.readyRanks(2);
   expect(pids.filter(isRunning)).toEqual(pids);
+  const folder = /folder (.+)/.exec(launcher.stdout)![1]!;
+  expect(existsSync(folder)).toBe(true);
   launcher.child.kill('SIGKILL');
   await waitUntil('the ranks to end', () => !pids.some(isRunning));
+  expect(existsSync(folder)).toBe(false);
 });
 
-quickTest('nor do the children of a rank', async () => {
+test('nor do the children of a rank', async () => {
   const launcher = gradring(
     'run',
     '-n',
@@ -43,22 +52,7 @@ quickTest('nor do the children of a rank', async () => {
   await waitUntil('both to end', () => !isRunning(rank!) && !isRunning(child));
 });
 
-quickTest('nor does its folder for sockets, whatever is in it', async () => {
-  const source = `
-    const fs = require('node:fs');
-    fs.mkdirSync(process.env.GRADRING_SOCKET_FOLDER + '/gradring-' + process.env.RANK);
-    console.log('folder ' + process.env.GRADRING_SOCKET_FOLDER);
-    setInterval(() => {}, 1000); ${SAY_READY}`;
-  const launcher = gradring('run', '-n', '2', script(source));
-  const pids = await launcher.readyRanks(2);
-  const folder = /folder (.+)/.exec(launcher.stdout)![1]!;
-  expect(existsSync(folder)).toBe(true);
-  launcher.child.kill('SIGKILL');
-  await waitUntil('the ranks to end', () => !pids.some(isRunning));
-  expect(existsSync(folder)).toBe(false);
-});
-
-quickTest('a script that has nothing left to do ends as it would without the guard', async () => {
+test('a script that has nothing left to do ends as it would without the guard', async () => {
   const launcher = gradring('run', '-n', '1', script(`process.on('exit', code => console.log('exit ' + code));`));
   expect(await launcher.exited).toEqual({ exitCode: 0, signal: null });
   expect(launcher.stdout).toBe('[0] exit 0\n');

@@ -28,18 +28,18 @@ function tokenFile(text: string): string {
 }
 
 test('all ranks of a run have the same token, and another run has another', async () => {
-  const [first, second] = [(await run({})).tokens, (await run({})).tokens];
+  const [first, second] = [(await run({})).tokens, (await run({ ranks: 1 })).tokens];
   expect(first[0]).toMatch(/^[0-9a-f]{64}$/);
   expect(first[1]).toBe(first[0]);
   expect(second[0]).not.toBe(first[0]);
 });
 
 test('a token comes from a file, or else the environment; on several nodes none is drawn', async () => {
-  const env = { GRADRING_RUN_TOKEN: TOKEN };
-  expect((await run({ env })).tokens).toEqual([TOKEN, TOKEN]);
+  const [ranks, env] = [1, { GRADRING_RUN_TOKEN: TOKEN }];
+  expect((await run({ ranks, env })).tokens).toEqual([TOKEN]);
   const inFile = randomBytes(32).toString('hex');
-  expect((await run({ env, tokenFile: tokenFile(`${inFile}\n`) })).tokens).toEqual([inFile, inFile]);
-  expect((await run({ nodes: 2, masterAddr: '10.0.0.5', nodeRank: 1 })).tokens).toEqual(['none', 'none']);
+  expect((await run({ ranks, env, tokenFile: tokenFile(`${inFile}\n`) })).tokens).toEqual([inFile]);
+  expect((await run({ ranks, nodes: 2, masterAddr: '10.0.0.5', nodeRank: 1 })).tokens).toEqual(['none']);
 });
 
 test('a wrong token, or a file that is not there, is an error before any rank runs, which does not show it', async () => {
