@@ -33,11 +33,13 @@ const KEYS: Record<string, (ring: Ring) => [curve: object, outcome: RegExp]> = {
 
 describe.each(casesOf(['standing'], ['forming']))('while the ring is %s', state => {
   let ring: Ring;
-  beforeEach(async () => {
+  // One that stands outlives all strangers.
+  const [before, after] = state === 'standing' ? [beforeAll, afterAll] : [beforeEach, afterEach];
+  before(async () => {
     ring = await transports(3, { encrypted: true });
     if (state === 'standing') await Promise.all(ring.ring.map(transport => transport.open()));
   });
-  afterEach(() => ring.close());
+  after(() => ring.close());
 
   const expectUndisturbed = async () => {
     if (state === 'forming') await Promise.all(ring.ring.map(transport => transport.open()));
