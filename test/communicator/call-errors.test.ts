@@ -1,6 +1,6 @@
 import type { Communicator, NumericArray } from '../../src/communicator/communicator';
 import type { GradringError } from '../../src/errors';
-import { casesOf, casesWhere, quickTest } from '../support/cases';
+import { casesOf, casesWhere, isSlow, quickTest } from '../support/cases';
 import { closeRing, closeRings, connectRing, failureOf, ringOf } from '../support/rings';
 
 afterEach(closeRings);
@@ -116,12 +116,8 @@ describe('ranks that call different things', () => {
     ['sparse lengths', rank => rank.sparseAllReduce(sparse([1], [1], 8)), rank => rank.sparseAllReduce(sparse([1], [1], 9)), 'sparseAllReduce(sum, float32[8])', 'sparseAllReduce(sum, float32[9])', LENGTH],
   ];
 
-  const expectTold = async (
-    [, usual, other, usualWords, otherWords, advice]: Difference,
-    odd: number,
-    worldSize: number,
-  ) => {
-    const ring = await ringOf(worldSize);
+  const expectTold = async ([, usual, other, usualWords, otherWords, advice]: Difference, odd: number) => {
+    const ring = await ringOf(3);
     const errors = await Promise.all(ring.map(rank => failureOf(rank.rank === odd ? other(rank) : usual(rank))));
     for (const error of errors) {
       expect(error.code).toBe('ERR_COLLECTIVE_MISMATCH');
@@ -137,15 +133,15 @@ describe('ranks that call different things', () => {
   test.each(
     casesWhere(
       ([name]) => name === 'lengths',
-      DIFFERENCES.map((difference, i) => [difference[0], i % 2, difference] as const),
+      DIFFERENCES.map((difference, i) => [difference[0], i % 3, difference] as const),
     ),
   )('%s: all ranks are told who called what, rank %i something else', (_, odd, difference) =>
-    expectTold(difference, odd, 2),
+    expectTold(difference, odd),
   );
 
-  test.each(casesOf([1], [0, 2]))('whichever rank differs, they are told: rank %i', odd =>
-    expectTold(DIFFERENCES[0]!, odd, 3),
-  );
+  if (isSlow) {
+    test.each([0, 1, 2])('whichever rank differs, they are told: rank %i', odd => expectTold(DIFFERENCES[0]!, odd));
+  }
 });
 
 describe('a rank that does not come', () => {

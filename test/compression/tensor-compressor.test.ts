@@ -390,8 +390,9 @@ describe.each(casesWhere(([name]) => name === 'wasm', IMPLEMENTATIONS))(
 /** More elements than the workspace has room for candidates, so that all ways to the threshold are gone. */
 describe('TensorCompressor on a large tensor', () => {
   const elementCount = 70_001;
+  const LARGE_COMMON = ['normal', 'all equal', 'one huge among normal', '99 % zeros', 'few different values'];
 
-  it.each(Object.keys(DISTRIBUTIONS))('%s', name => {
+  it.each(casesWhere(name => LARGE_COMMON.includes(name), Object.keys(DISTRIBUTIONS)))('%s', name => {
     const counts = [70, 18_000, 45_000, elementCount - 1];
     const gradients = gradientsOf(DISTRIBUTIONS[name]!, elementCount, counts.length);
     expectSteps(new Bench(instantiateKernels, elementCount), gradients, index => ({

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { ErrorOutput } from '../../src/launcher/error-output';
 import { launch } from '../../src/launcher/launch';
 import { LineSplitter } from '../../src/launcher/line-splitter';
+import { casesOf } from '../support/cases';
 import { Capture, cleanUp, ROOT, temporaryFolder } from './support';
 
 afterEach(cleanUp);
@@ -329,13 +330,13 @@ const FIT = `
   }
   main();`;
 
-test.each([
-  ['loss', 'Error: a wrong loss\n    at loss (DIR/a.js:6:47)\n    (N more frames left out)'],
-  [
-    'callback',
-    'Error: a wrong callback\n    at CustomCallback.onBatchEnd [as batchEnd] (DIR/a.js:11:51)\n    (N more frames left out)',
-  ],
-])('within model.fit, where most frames are of TensorFlow.js: a wrong %s', (wrong, text) => {
+const WRONGS = casesOf(
+  [['loss', 'at loss (DIR/a.js:6:47)']],
+  [['callback', 'at CustomCallback.onBatchEnd [as batchEnd] (DIR/a.js:11:51)']],
+);
+
+test.each(WRONGS)('within model.fit, where most frames are of TensorFlow.js: a wrong %s', (wrong, frame) => {
+  const text = `Error: a wrong ${wrong}\n    ${frame}\n    (N more frames left out)`;
   expect(shownOf({ 'a.js': FIT }, { WRONG: wrong }).text).toBe(text);
 });
 

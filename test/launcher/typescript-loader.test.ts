@@ -2,6 +2,7 @@ import { chmodSync, mkdirSync, realpathSync, symlinkSync, writeFileSync } from '
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { typescriptOptions } from '../../src/launcher/typescript-loader';
+import { casesOf } from '../support/cases';
 import { cleanUp, Program, ROOT, temporaryFolder } from './support';
 
 afterEach(cleanUp);
@@ -195,20 +196,25 @@ const run = (script: string): Program =>
   new Program([path.join(ROOT, 'dist/cli.js'), 'run', '-n', '2', '--no-prefix', script], { NODE_OPTIONS: '' });
 
 describe('gradring run', () => {
-  test.each([
-    ['tsx', 'train.mts', TSX],
-    ['ts-node', 'train.cts', TS_NODE],
-  ])('two ranks run a program in TypeScript, with %s if this Node needs it: %s', async (_, script, loader) => {
-    const source = script.endsWith('.cts')
-      ? PROGRAM.replace(/import .*;/, `const gradring = require('gradring');`)
-      : PROGRAM;
-    const folder = project({ ...loader, [script]: source, [`${script}.out`]: transformed(source) });
-    symlinkSync(ROOT, path.join(folder, 'node_modules/gradring'));
-    const program = run(path.join(folder, script));
-    const { exitCode } = await program.exited;
-    expect({ exitCode, lines: program.stdout.split('\n').sort(), stderr: program.stderr }).toMatchObject({
-      exitCode: 0,
-      lines: ['', 'rank 0 of 2: 8 after 3 steps', 'rank 1 of 2: 8 after 3 steps'],
-    });
-  });
+  const LOADERS = casesOf<[string, string, Record<string, string>]>(
+    [['tsx', 'train.mts', TSX]],
+    [['ts-node', 'train.cts', TS_NODE]],
+  );
+
+  test.each(LOADERS)(
+    'two ranks run a program in TypeScript, with %s if this Node needs it: %s',
+    async (_, script, loader) => {
+      const source = script.endsWith('.cts')
+        ? PROGRAM.replace(/import .*;/, `const gradring = require('gradring');`)
+        : PROGRAM;
+      const folder = project({ ...loader, [script]: source, [`${script}.out`]: transformed(source) });
+      symlinkSync(ROOT, path.join(folder, 'node_modules/gradring'));
+      const program = run(path.join(folder, script));
+      const { exitCode } = await program.exited;
+      expect({ exitCode, lines: program.stdout.split('\n').sort(), stderr: program.stderr }).toMatchObject({
+        exitCode: 0,
+        lines: ['', 'rank 0 of 2: 8 after 3 steps', 'rank 1 of 2: 8 after 3 steps'],
+      });
+    },
+  );
 });

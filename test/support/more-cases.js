@@ -2,12 +2,13 @@
 const TESTS = {
   checkpoint: ['save-and-load'],
   communicator: ['abort', 'call-errors', 'connect-errors', 'encryption', 'messages', 'rooted-collectives'],
-  compression: ['tensor-compressor'],
+  compression: ['gradient-codec', 'tensor-compressor'],
   'compression/compressors': ['compressors'],
   core: ['core'],
-  exchange: ['compressors', 'gradient-exchange', 'several-arenas'],
+  exchange: ['compressors', 'gradient-exchange', 'per-host', 'several-arenas'],
   'exchange/routes': ['scatter'],
-  launcher: ['cli', 'rank-guard', 'signals'],
+  'exchange/threads': ['tensor-threads'],
+  launcher: ['cli', 'error-output', 'rank-guard', 'signals', 'typescript-loader'],
   scripts: ['start'],
   tensorflow: [
     'accumulate',
@@ -23,7 +24,7 @@ const TESTS = {
     'tensor-collectives',
     'uneven',
   ],
-  transport: ['encrypted-links', 'lane', 'tcp-lane'],
+  transport: ['encrypted-links', 'lane', 'ring-transport', 'tcp-lane'],
 };
 
 module.exports = Object.entries(TESTS).flatMap(([folder, names]) =>

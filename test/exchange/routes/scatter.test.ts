@@ -4,7 +4,7 @@ import type { ValueFormat } from '../../../src/compression/value-format';
 import type { VariableShape } from '../../../src/exchange/arena-layout';
 import type { LinkCost } from '../../../src/exchange/link-cost';
 import type { ExchangeResult, ExchangeStep } from '../../../src/exchange/messages';
-import { casesOf, quickTest } from '../../support/cases';
+import { casesOf, quickTest, slowTest } from '../../support/cases';
 import { collectLess } from '../../support/garbage';
 import { random } from '../../support/random';
 import { closeRing, connectRing } from '../../support/rings';
@@ -114,7 +114,7 @@ test.each(RUNS)(
   },
 );
 
-quickTest('what a rank sends does not grow with the ranks', async () => {
+slowTest('what a rank sends does not grow with the ranks', async () => {
   const next = random(9);
   const variables = [{ name: 'matrix', shape: [200, 200] }];
   const bytesOf = async (worldSize: number) => {
