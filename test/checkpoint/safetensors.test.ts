@@ -5,7 +5,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
 import { readTensorFile, type TensorSource, writeTensorFile } from '../../src/checkpoint/checkpoint-file';
+import type { FileSum } from '../../src/checkpoint/durable-file';
 import { decodeHeader, encodeHeader, headerLength, PREFIX_BYTES } from '../../src/checkpoint/safetensors';
+import type { GradringError } from '../../src/errors';
 import { floats } from './support';
 
 const source = (name: string, type: TensorSource['type'], shape: number[], bytes: Uint8Array): TensorSource => ({
@@ -51,7 +53,7 @@ describe('a file', () => {
 
   test('gives back what was written: any names, shapes, sizes, and memory shared with threads', async () => {
     const shared = new Float32Array(new SharedArrayBuffer(20_000_000));
-    shared.forEach((_, i) => (shared[i] = i)); // several chunks
+    for (let i = 0; i < shared.length; i++) shared[i] = i; // several chunks
     const name = fc.oneof(
       fc.string({ unit: 'grapheme' }),
       fc.constantFrom('__proto__', '1', '', '\ud800', '../x', '"'),
@@ -96,21 +98,29 @@ describe('a damaged file', () => {
   test('is refused at every length, and with every bit flipped', async () => {
     const sum = await writeTensorFile(file, 0, [floats('w', [1, 2, 3])], new Map([['k', 'v']]));
     const bytes = readFileSync(file);
-    const refusal = expect.objectContaining({ code: 'ERR_CHECKPOINT_DAMAGED', message: expect.stringContaining(file) });
+    // A thousand calls of `expect` take seconds.
+    const outcomes = new Set<string>();
+    const read = async (expected: FileSum) => {
+      const outcome = await readTensorFile(file, expected).then(
+        () => 'it was read',
+        ({ code, message }: GradringError) => (message.includes(file) ? code : message),
+      );
+      outcomes.add(outcome);
+    };
     for (let length = 0; length < bytes.length; length++) {
       writeFileSync(file, bytes.subarray(0, length));
-      await expect(readTensorFile(file, sum)).rejects.toEqual(refusal);
+      await read(sum);
       // Also by its own look, if the manifest has the same wrong size and sum.
       const part = bytes.subarray(0, length);
-      const own = { bytes: length, crc32: crc32(part) };
-      await expect(readTensorFile(file, own)).rejects.toEqual(refusal);
+      await read({ bytes: length, crc32: crc32(part) });
     }
     for (let bit = 0; bit < 8 * bytes.length; bit++) {
       const flipped = Buffer.from(bytes);
       flipped[bit >> 3]! ^= 1 << (bit & 7);
       writeFileSync(file, flipped);
-      await expect(readTensorFile(file, sum)).rejects.toEqual(refusal);
+      await read(sum);
     }
+    expect([...outcomes]).toEqual(['ERR_CHECKPOINT_DAMAGED']);
     writeFileSync(file, bytes);
     expect((await readTensorFile(file, sum)).metadata.get('k')).toBe('v');
   });

@@ -130,24 +130,26 @@ describe('the wasm module', () => {
 });
 
 describe.each(LENGTHS)('wasm and reference agree on %i elements:', count => {
-  describe.each(TYPES)('%s', type => {
-    it.each(OPERATIONS)('%s', operation => {
-      const { wasm, reference } = onBoth((kernels, pieces) => {
+  it.each(TYPES)('reduce %s', type => {
+    const { wasm, reference } = onBoth((kernels, pieces) => {
+      const { buffer } = pieces.memory;
+      const byteCount = count * ELEMENT_BYTES[type];
+      const reduced = OPERATIONS.map(operation => {
         const [into, from] = [1, 2].map(seed => {
-          const at = pieces.bytes(count * ELEMENT_BYTES[type]);
-          const { buffer } = pieces.memory;
+          const at = pieces.bytes(byteCount);
           const random = randomNumbers(seed);
           const awkward = awkwardNumbers(seed);
           if (type === 'float32') new Float32Array(buffer, at, count).forEach((_, i, all) => (all[i] = awkward()));
           else if (type === 'float64') new Float64Array(buffer, at, count).forEach((_, i, all) => (all[i] = awkward()));
-          else
-            new Uint8Array(buffer, at, count * ELEMENT_BYTES[type]).forEach((_, i, all) => (all[i] = random() * 256));
+          else new Uint8Array(buffer, at, byteCount).forEach((_, i, all) => (all[i] = random() * 256));
           return at;
         });
         kernels.reduce(operation, type, into!, from!, count);
+        return [operation, Buffer.from(new Uint8Array(buffer, into, byteCount)).toString('hex')];
       });
-      expect(wasm).toEqual(reference);
+      return Object.fromEntries(reduced) as unknown;
     });
+    expect(wasm).toEqual(reference);
   });
 
   it.each(FLOATS)('scale %s', type => {
@@ -364,9 +366,9 @@ describe('wasm and reference agree:', () => {
       ] as [number, number][];
       return ranges.map(([lowest, highest]) => {
         const inside = magnitudes.filter(magnitude => lowest <= magnitude && magnitude <= highest).length;
-        return Array.from({ length: inside }, (_, i) =>
-          kernels.magnitudeOfRank(values, 1023, i + 1, lowest, highest, histogram),
-        );
+        // Every seventh rank and the last: the twin sorts all for each.
+        const ranks = Array.from({ length: inside }, (_, i) => i + 1).filter(rank => rank % 7 === 1 || rank === inside);
+        return ranks.map(rank => kernels.magnitudeOfRank(values, 1023, rank, lowest, highest, histogram));
       });
     });
     expect(answers[0]).toEqual(answers[1]);
