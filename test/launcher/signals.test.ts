@@ -12,12 +12,12 @@ const SIGNALS = casesOf<['SIGINT' | 'SIGTERM' | 'SIGHUP', number]>(
 );
 
 test.each(SIGNALS)(
-  '%s is passed on, which ranks get by nobody else, and the exit code says so',
+  '%s is passed on to ranks that lead groups of their own, and the exit code says so',
   async (signal, code) => {
     const file = script(`setInterval(() => {}, 1000); ${SAY_READY}`);
     const launcher = gradring('run', '-n', '2', file);
     const pids = await launcher.readyRanks(2);
-    // Each leads a group of its own, so a terminal does not signal it.
+    // A terminal does not signal them.
     for (const pid of pids) expect(() => process.kill(-pid, 0)).not.toThrow();
     launcher.child.kill(signal);
     expect(await launcher.exited).toEqual({ exitCode: code, signal: null });
