@@ -28,16 +28,17 @@ export interface AddressSpaceNeeds {
 }
 
 /**
- * A rank has two WebAssembly memories, or three with the backend wasm. V8 reserves 8 or 10 GiB for each, whatever its
- * size. If the trap handler of V8 is off, V8 reserves 4 GiB for a memory that can grow, and little for others. Some
- * versions of Node turn it off by themselves.
+ * A rank has three WebAssembly memories: that of the communicator, that of a model, and that of the compressor
+ * `lowRank`. With the backend wasm there is one more. V8 reserves 8 or 10 GiB for each, whatever its size. If the trap
+ * handler of V8 is off, V8 reserves 4 GiB for a memory that can grow, and little for others. Some versions of Node turn
+ * it off by themselves.
  */
 export function addressSpaceNeeds(): AddressSpaceNeeds {
   const each = reservedForMemory();
   const isTrapHandlerOff = each < GIBIBYTE;
   const [withoutWasm, withWasm] = isTrapHandlerOff
     ? [8 * GIBIBYTE, 12 * GIBIBYTE]
-    : [2 * each + 4 * GIBIBYTE, 3 * each + 4 * GIBIBYTE];
+    : [3 * each + 4 * GIBIBYTE, 4 * each + 4 * GIBIBYTE];
   const needs = `A rank reserves about ${gibibytes(withoutWasm)} of addresses, with the backend wasm ${gibibytes(withWasm)}, and uses little of them.`;
   const raise = 'Raise the limit (`ulimit -v unlimited`; h_vmem of Grid Engine)';
   const orLess =
@@ -95,6 +96,23 @@ export function sharedMemory(bytes: number, maximumBytes: number, purpose: strin
     return new WebAssembly.Memory({ initial, maximum, shared: true });
   } catch (error) {
     const words = `There is no room ${purpose}.${ifAddressSpaceIsLimited()}`;
+    throw new GradringError('ERR_OUT_OF_MEMORY', words, {}, { cause: error });
+  }
+}
+
+/**
+ * Makes a memory of {@link sharedMemory} larger, if it has fewer bytes than that.
+ *
+ * @param purpose For the error: There is no room `for …`.
+ * @throws GradringError `ERR_OUT_OF_MEMORY` if it can grow no more, or the system does not give it.
+ */
+export function growMemory(memory: KernelMemory, bytes: number, purpose: string): void {
+  const missing = bytes - memory.buffer.byteLength;
+  if (missing <= 0) return;
+  try {
+    memory.grow(Math.ceil(missing / PAGE_BYTES));
+  } catch (error) {
+    const words = `There is no room ${purpose}: ${bytes} bytes.${ifAddressSpaceIsLimited()}`;
     throw new GradringError('ERR_OUT_OF_MEMORY', words, {}, { cause: error });
   }
 }

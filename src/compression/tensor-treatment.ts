@@ -28,6 +28,8 @@ export interface TensorPlace extends TensorState {
 /** What a {@link Compressor} needs. */
 export interface CustomPlace extends SharedState {
   readonly compressor: Compressor;
+  /** Room for what is sent of the tensor in a step, if the compressor keeps the rest. Else it is empty. */
+  readonly sent: Float32Array;
   readonly shape: readonly number[];
   /** The memory of the kernels. */
   readonly memory: KernelMemory;

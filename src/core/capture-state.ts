@@ -18,6 +18,7 @@ export function captureState(steps: Steps, captured: WaitingSteps | undefined): 
   const { className: optimizer, learningRate } = steps.inner;
   const counters = {
     ...{ optimizer, steps: step, density, iterations, epoch, learningRate, links, lastRate },
+    compression: describeCompression(choice.compression),
     ...(resize.lastWorldSize !== undefined && { worldSize: resize.lastWorldSize }),
     ...(steps.policy.changesWeights && { isLocal: true }),
     ...(captured !== undefined && { round: { steps: captured.steps, nonFinite: captured.nonFinite } }),
@@ -77,23 +78,38 @@ function requireSamePolicy({ policy }: Steps, { isLocal = false, round }: StepCo
  *
  * @throws GradringError `ERR_CHECKPOINT` if its state fits another compression.
  */
-function takeChoice({ choice, trained }: Steps, { steps, density, expectedSteps, compressionBy }: StepCounters): void {
+function takeChoice(
+  { choice, trained }: Steps,
+  { steps, compression, expectedSteps, compressionBy }: StepCounters,
+): void {
   const wasBegun = steps > 0 || compressionBy !== undefined;
-  if (choice.given === undefined && wasBegun) {
+  const refuse = (words: string) => {
+    throw new GradringError('ERR_CHECKPOINT', `The checkpoint was saved with ${compression}, but ${words}`);
+  };
+  if (choice.given !== undefined) {
+    const given = describeCompression(choice.given);
+    const [was, is] = [compression, given].map(nameOf);
+    // Without compression nothing is held back that another one would have to take over.
+    if (wasBegun && was !== is && was !== 'noCompression')
+      refuse(`this training has ${given}. Pass ${was}() as before.`);
+  } else if (wasBegun) {
     const length = compressionBy ?? choice.lengthOf(expectedSteps);
-    const compression = choice.compressionFor(length);
-    const [now, saved] = [choice.compression, compression].map(describeCompression);
-    if (trained !== undefined && now !== saved) {
-      const words = `The checkpoint was saved with ${saved}, but this training has begun with ${now}. Resume before the first step.`;
-      throw new GradringError('ERR_CHECKPOINT', words);
+    const chosen = describeCompression(choice.compressionFor(length));
+    if (compression !== chosen) {
+      refuse(`${chosen} is the default here. Pass the same { compression } as before.`);
     }
-    if (compression.kind !== 'dgc' && density < 1) {
-      const words = `The checkpoint was saved with another compression than ${saved}, which is the default here. Pass the same { compression } as before.`;
-      throw new GradringError('ERR_CHECKPOINT', words);
+    const begun = describeCompression(choice.compression);
+    if (trained !== undefined && begun !== chosen) {
+      refuse(`this training has begun with ${begun}. Resume before the first step.`);
     }
     choice.chooseBy(length);
   }
   if (expectedSteps !== undefined) choice.expected = expectedSteps;
+}
+
+/** The name of the function that makes a compression. */
+function nameOf(description: string): string {
+  return description.split('(', 1)[0]!;
 }
 
 /** The momentum of a variable that is sent whole is that of the average, so it must be the same on all ranks. */

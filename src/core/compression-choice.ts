@@ -14,6 +14,12 @@ const LEAST_SENDS = 0.5;
 /** A choice is said again if it differs by this factor from the last one that was said. */
 const NOTABLE = 2;
 
+/** What low rank computes for a parameter in a step, in ms: docs/performance.md. */
+const LOW_RANK_MS = 7e-6;
+
+/** So long a computation in each step is told. */
+const LONG_MS = 100;
+
 /** How many optimizer steps a training should have. */
 export interface ExpectedSteps {
   /** In all. */
@@ -55,6 +61,8 @@ export class CompressionChoice {
   chosenBy: TrainingLength | undefined;
   /** The density that the user was told last. */
   private said: number | undefined;
+  /** Whether the user was told that another length would have another default. */
+  private hasSaidOther = false;
 
   /**
    * @param given Undefined: it is chosen before the first step.
@@ -111,6 +119,7 @@ export class CompressionChoice {
     this.expected = { steps, since: stepsPerEpoch === null ? { epoch, step } : undefined };
     const isChosen = this.given !== undefined || this.chosenBy !== undefined;
     if (stepsPerEpoch !== null && isChosen) this.say(step);
+    this.sayIfOther();
   }
 
   /** An epoch of it has ended, after `step` steps. */
@@ -121,10 +130,17 @@ export class CompressionChoice {
     if (step < this.expected.steps) this.say(step);
   }
 
-  /** The first step of a training is about to be taken. */
-  beginSteps(step: number): void {
+  /** The first step of a training of so many parameters is about to be taken. */
+  beginSteps(step: number, parameters: number): void {
     if (step === 0 && this.stepsPerEpoch === undefined) this.warnOfLeftOutStages();
     if (this.given === undefined || this.expected?.since === undefined) this.say(step);
+    const ms = parameters * LOW_RANK_MS;
+    if (this.given === undefined && this.compression.kind === 'custom' && ms >= LONG_MS) {
+      inform(
+        this.communicator,
+        `lowRank() computes about ${(ms / 1000).toFixed(1)} s in each step for the ${parameters} parameters of ${this.optimizer}. If a step does not take much longer than that, { compression: dgc() } is faster.`,
+      );
+    }
   }
 
   /**
@@ -206,7 +222,11 @@ export class CompressionChoice {
           ? `dgc() does not know how many steps ${this.optimizer} will take. It sends 25 % of each large gradient at first, and less with time. dgc({ steps }) sends less from the start.`
           : `dgc() chose a sparsity of ${Number(sparsity.toPrecision(4))} for ${counted(expected.steps)} of ${this.optimizer}. dgc({ sparsity }) sets another.`,
       );
-    } else if (expected !== undefined && (expected.steps / this.stepsPerExchange) * density < LEAST_SENDS) {
+    } else if (
+      this.given !== undefined &&
+      expected !== undefined &&
+      (expected.steps / this.stepsPerExchange) * density < LEAST_SENDS
+    ) {
       warn(
         communicator,
         `A sparsity of ${sparsity} sends an element once in ${Math.round(this.stepsPerExchange / density)} steps on average, but ${this.optimizer} takes ${counted(expected.steps)}: most of the gradient is never applied. Leave the sparsity out of dgc(), which then chooses one for the number of steps, or lower it.`,
@@ -215,14 +235,30 @@ export class CompressionChoice {
   }
 
   private sayDefault(): void {
-    const { steps, exchanges } = this.chosenBy!;
-    const shared = exchanges < steps ? ` that share ${exchanges} exchanges` : '';
-    const length = steps > 0 ? `${counted(steps)}${shared}` : 'a training of unknown length';
     inform(
       this.communicator,
-      `${describeCompression(this.compression)} compresses the gradients of ${this.optimizer}: the default for ${length}. { compression } sets another.`,
+      `${describeCompression(this.compression)} compresses the gradients of ${this.optimizer}: the default for ${inWords(this.chosenBy!)}. { compression } sets another.`,
     );
   }
+
+  /** Tells the user, once, if the length that is expected now has another default than the one chosen by. */
+  private sayIfOther(): void {
+    const { chosenBy, compression } = this;
+    if (this.given !== undefined || chosenBy === undefined || this.hasSaidOther) return;
+    const expected = this.lengthOf();
+    const other = this.compressionFor(expected);
+    if (other.kind === compression.kind) return;
+    this.hasSaidOther = true;
+    inform(
+      this.communicator,
+      `${this.optimizer} keeps ${describeCompression(compression)}, which was chosen for ${inWords(chosenBy)}. The default for ${inWords(expected)} is ${describeCompression(other)}. To have it, wrap the optimizer anew, or pass it as { compression }.`,
+    );
+  }
+}
+
+function inWords({ steps, exchanges }: TrainingLength): string {
+  if (steps === 0) return 'a training of unknown length';
+  return `${counted(steps)}${exchanges < steps ? ` that share ${exchanges} exchanges` : ''}`;
 }
 
 function counted(steps: number): string {

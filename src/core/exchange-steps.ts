@@ -334,7 +334,7 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     this.data?.compare(all.map(({ data }) => data));
     const [first, ...others] = names;
     this.choice.trains ||= `'${first}'${others.length > 0 ? ` and ${others.length} more` : ''}`;
-    this.choice.beginSteps(this.step);
+    this.choice.beginSteps(this.step, elementsOf(variables));
     this.open(variables);
   }
 
@@ -565,8 +565,7 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
   /** What spans tell of a step. */
   private spanArguments(step: number) {
     const { variables } = this.trained!;
-    const elements = variables.reduce((sum, { size }) => sum + size, 0);
-    return { step, tensors: variables.length, bytes: 4 * elements };
+    return { step, tensors: variables.length, bytes: 4 * elementsOf(variables) };
   }
 
   /**
@@ -587,6 +586,10 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     const share = `${skippedSteps} of ${steps} ${steps === 1 ? 'step' : 'steps'}`;
     tell(`${what} So far ${share} ${skippedSteps === 1 ? 'was' : 'were'} skipped.`);
   }
+}
+
+function elementsOf(variables: readonly TrainedTensor[]): number {
+  return variables.reduce((sum, { size }) => sum + size, 0);
 }
 
 /** tfjs gives the state that an inner optimizer keeps to variables by their order, whatever their names. */

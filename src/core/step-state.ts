@@ -37,7 +37,9 @@ export interface StepCounters {
   readonly isLocal?: boolean | undefined;
   /** The steps of the whole training. Undefined if not known. */
   readonly expectedSteps?: ExpectedSteps | undefined;
-  /** The length by which the compression was chosen. Undefined if it was not chosen. */
+  /** The compression, as {@link describeCompression} writes it. */
+  readonly compression: string;
+  /** The length by which it was chosen. Undefined if it was not chosen. */
   readonly compressionBy?: TrainingLength | undefined;
 }
 
@@ -54,6 +56,7 @@ export const isCounters = isWith<StepCounters>({
   round: isOptional(isWith({ steps: isCount, nonFinite: isOptional(isText) })),
   isLocal: isOptional(isBoolean),
   expectedSteps: isOptional(isExpectedSteps),
+  compression: isText,
   compressionBy: isOptional(isTrainingLength),
 });
 

@@ -65,7 +65,9 @@ export class GradientExchange {
       const { memory, workspace } = arena;
       const kernels = instantiateKernels(memory);
       const tensors = arena.tensors.map(tensor => {
-        const custom = compressorFor && { ...tensor, memory, compressor: compressorFor(tensor.isWhole) };
+        const compressor = compressorFor?.(tensor.isWhole);
+        const sent = new Float32Array(compressor?.errorFeedback ? tensor.elementCount : 0);
+        const custom = compressor && { ...tensor, memory, compressor, sent };
         return { ...tensor, number: number++, kernels, workspace, custom };
       });
       const context = { transport, kernels, memory, scratch: workspace };
@@ -153,7 +155,7 @@ export class GradientExchange {
     const { nonFinite, notices: agreed } = await this.routes[route].carry(routed);
     const bytesSent = sent() - before - inHost;
     const result = { bytesSent, denseBytes, route, density, links, notices: agreed } as const;
-    const overflow = await clock.stage('decode', 'average', () => {
+    const overflow = clock.stage('decode', 'average', () => {
       if (nonFinite !== undefined) return nonFinite;
       if (clipNorms.mean !== undefined) means.clip(arenas, clipNorms.mean);
       means.applyMomentum(arenas);
@@ -161,7 +163,7 @@ export class GradientExchange {
     });
     this.unfinished = undefined;
     if (overflow !== undefined) return { ...result, timesMs: clock.timesMs, nonFinite: overflow };
-    await clock.stage('compress', 'settle', () => this.settle(arenas));
+    clock.stage('compress', 'settle', () => this.settle(arenas));
     return { ...result, timesMs: clock.timesMs };
   }
 

@@ -142,6 +142,7 @@ export class FitProgress extends tf.Callback {
 
 /** The parameters that tfjs gives to callbacks, as far as they matter here. */
 export interface FitParameters {
+  readonly initialEpoch?: number | undefined;
   readonly epochs: number;
   /** Null if the data are a dataset. */
   readonly samples?: number | null;

@@ -51,6 +51,7 @@ interface Beginning extends FitLength {
   readonly hasValidation: boolean;
   readonly variables: readonly string[];
   readonly isWrapped: boolean;
+  readonly initialEpoch: number;
   /** Hashes of the data that was given to `ring.shard`. */
   readonly data: readonly string[];
   readonly given: GivenData | null;
@@ -66,6 +67,7 @@ interface EpochEnd {
 const isBeginning = isWith<Beginning>({
   variables: areTexts,
   isWrapped: isBoolean,
+  initialEpoch: isNumber,
   epochs: isNumber,
   stepsPerEpoch: isOrNull(isNumber),
   hasValidation: isBoolean,
@@ -349,10 +351,11 @@ export class RingCallback extends tf.Callback {
   }
 
   private beginning(weights: Variables): Beginning {
-    const { epochs, samples, batchSize, steps, doValidation } = this.params as unknown as FitParameters;
+    const { initialEpoch, epochs, samples, batchSize, steps, doValidation } = this.params as unknown as FitParameters;
     return {
       variables: weights.map(describe),
       isWrapped: stepsOf(this.layersModel.optimizer) !== undefined,
+      initialEpoch: initialEpoch ?? 0,
       epochs,
       stepsPerEpoch: samples == null ? (steps ?? null) : Math.ceil(samples / batchSize),
       hasValidation: doValidation || this.validation !== undefined,
@@ -424,7 +427,7 @@ function checkBeginnings(all: readonly Beginning[]): void {
   }
   checkDescriptions(all.map(({ variables }) => variables));
   const first = all[0]!;
-  for (const [rank, { epochs, stepsPerEpoch, hasValidation, joinsUneven }] of all.entries()) {
+  for (const [rank, { initialEpoch, epochs, stepsPerEpoch, hasValidation, joinsUneven }] of all.entries()) {
     const differ = (words: string) => new GradringError('ERR_COLLECTIVE_MISMATCH', words);
     const isUneven = stepsPerEpoch !== first.stepsPerEpoch && stepsPerEpoch !== null && first.stepsPerEpoch !== null;
     if (joinsUneven !== first.joinsUneven) {
@@ -441,6 +444,11 @@ function checkBeginnings(all: readonly Beginning[]): void {
     if (epochs !== first.epochs) {
       throw differ(
         `Rank 0 trains ${first.epochs} epochs, but rank ${rank} trains ${epochs}. Pass the same epochs on all ranks.`,
+      );
+    }
+    if (initialEpoch !== first.initialEpoch) {
+      throw differ(
+        `Rank 0 begins with epoch ${first.initialEpoch}, but rank ${rank} with epoch ${initialEpoch}. Pass the same initialEpoch on all ranks.`,
       );
     }
     if (hasValidation !== first.hasValidation) {

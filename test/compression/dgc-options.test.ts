@@ -120,8 +120,9 @@ describe('lowRank()', () => {
 
   it.each([
     [{ rank: 0 }, /^lowRank\(\): rank is a whole number from 1 to 65535, not 0/],
-    [{ step: 0 }, /^lowRank\(\): step is a number from 0\.01 to 2, not 0/],
-    [{ step: '1' }, /^lowRank\(\): step is a number from 0\.01 to 2, not '1'/],
+    [{ step: 2 }, /^lowRank\(\): step is a number from 0\.01 to 1\.9, not 2/],
+    [{ step: 0 }, /^lowRank\(\): step is a number from 0\.01 to 1\.9, not 0/],
+    [{ step: '1' }, /^lowRank\(\): step is a number from 0\.01 to 1\.9, not '1'/],
     [{ clipAt: 'end' }, /^lowRank\(\): clipAt is 'rank' or 'mean', not 'end'/],
     [{ ranks: 4 }, /^lowRank\(\) has no option 'ranks'\. Did you mean rank\?/],
   ])('refuses %j', (options, message) => {

@@ -206,6 +206,11 @@ test.each([
     'ERR_COMM_THREAD',
     /^Rank [01] failed in[^]*A compressor must await each request before it makes the next\./,
   ],
+  [
+    'measureless',
+    'ERR_INVALID_ARGUMENT',
+    /The compressor expects NaN bits for a tensor of the shape \[3, 3, 8, 16\]\./,
+  ],
   ['lying', 'ERR_PROTOCOL', /Rank 1 sent a bad payload: it is too long/],
 ])('a %s compressor fails the step on all ranks', async (name, expected, words) => {
   const compression = customCompression(path.join(__dirname, `fixtures/${name}-compressor.js`));

@@ -1,4 +1,5 @@
 import type { ExchangeResult } from '../../src/exchange/messages';
+import { lowRank } from '../../src/compression/compressors/custom-compression';
 import { dgc, noCompression } from '../../src/compression/dgc-options';
 import { closeRing, connectRing, sleep } from '../support/rings';
 
@@ -6,13 +7,13 @@ const VARIABLES = [{ name: 'w', shape: [200, 200] }];
 const STEP = { momentumFactor: 0.9, sumOfSquares: 1 };
 const LATE_MS = 400;
 
+const COMPRESSIONS = { sparse: dgc({ sparsity: 0.99, warmUpEpochs: 0 }), dense: noCompression(), lowRank: lowRank() };
+type Kind = keyof typeof COMPRESSIONS;
+
 /** One step of each rank of a ring, after another that warms up; rank 0 comes late to it. */
-async function stepOf(
-  worldSize: number,
-  kind: 'sparse' | 'dense',
-): Promise<{ elapsed: number; result: ExchangeResult }[]> {
+async function stepOf(worldSize: number, kind: Kind): Promise<{ elapsed: number; result: ExchangeResult }[]> {
   const ring = await connectRing(worldSize);
-  const compression = kind === 'sparse' ? dgc({ sparsity: 0.99, warmUpEpochs: 0 }) : noCompression();
+  const compression = COMPRESSIONS[kind];
   const density = kind === 'sparse' ? 0.01 : 1;
   const results = await Promise.all(
     ring.map(async (communicator, rank) => {
@@ -30,7 +31,7 @@ async function stepOf(
   return results;
 }
 
-describe.each(['sparse', 'dense'] as const)('the times of a %s step', kind => {
+describe.each(Object.keys(COMPRESSIONS) as Kind[])('the times of a %s step', kind => {
   test('are parts of it that do not overlap, and travelling waits for a late rank', async () => {
     const ranks = await stepOf(3, kind);
     for (const { elapsed, result } of ranks) {

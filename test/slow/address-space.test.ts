@@ -12,12 +12,12 @@ function runWithin(kibibytes: number | 'unlimited', program: string, nodeArgs: r
 
 const LESS = ['--disable-wasm-trap-handler'];
 const TRAINING = `
-  const { connect, loadBackend, noCompression } = require(${JSON.stringify(DIST)});
+  const { connect, loadBackend } = require(${JSON.stringify(DIST)});
   (async () => {
     const { tf } = await loadBackend({ backend: 'cpu' });
     const ring = await connect();
     const w = tf.variable(tf.zeros([10]), true, 'w');
-    ring.wrap(tf.train.sgd(0.1), { compression: noCompression() }).minimize(() => w.sum());
+    ring.wrap(tf.train.sgd(0.1)).minimize(() => w.sum());
     await ring.close();
     console.log('trained');
   })().catch(({ code, message }) => console.log(code + ' ' + message));`;
@@ -26,9 +26,15 @@ const TRAINING = `
 describeWhere(needs.linux)('with a limit on the address space', () => {
   test('a training that has no room for its model names the limit, and what to do', () => {
     const { stdout } = runWithin(17_000_000, TRAINING);
-    const numbers = stdout.match(/2[04] GiB of addresses, with the backend wasm (28|34) GiB/)?.[0];
+    const numbers = stdout.match(/(28|34) GiB of addresses, with the backend wasm (36|44) GiB/)?.[0];
     expect(stdout).toBe(
       `ERR_OUT_OF_MEMORY There is no room for the 262288 bytes of a model's gradients and their state. This process may have only 16.2 GiB of addresses (ulimit -v). A rank reserves about ${numbers}, and uses little of them. Raise the limit (\`ulimit -v unlimited\`; h_vmem of Grid Engine), or set NODE_OPTIONS=${LESS[0]}: Node then reserves less, and WebAssembly is a little slower.\n`,
+    );
+  });
+
+  test('a training that has no room for its compressor names the limit, too', () => {
+    expect(runWithin(24_000_000, TRAINING).stdout).toMatch(
+      /^ERR_OUT_OF_MEMORY There is no room for the largest tensor that is compressed\. This process may have only 22\.9 GiB/,
     );
   });
 
@@ -52,8 +58,8 @@ describeWhere(needs.linux)('with a limit on the address space', () => {
   test.each([
     ['unlimited', [], /^undefined/],
     [17_000_000, [], /^problem limited to 16\.2 GiB \(ulimit -v\)\. A rank .*, or set NODE_OPTIONS=/],
-    [26_000_000, [], /^warning limited to 24\.8 GiB \(ulimit -v\)\. A rank .*, or set NODE_OPTIONS=/],
-    [40_000_000, [], /^ok limited to 38\.1 GiB \(ulimit -v\), enough for a rank$/m],
+    [36_700_000, [], /^warning limited to 35 GiB \(ulimit -v\)\. A rank .*, or set NODE_OPTIONS=/],
+    [50_000_000, [], /^ok limited to 47\.7 GiB \(ulimit -v\), enough for a rank$/m],
     [13_000_000, LESS, /^ok limited to 12\.4 GiB \(ulimit -v\), enough for a rank$/m],
     [9_000_000, LESS, /^warning limited to 8\.6 GiB \(ulimit -v\)\. A rank .* Grid Engine\)$/m],
   ] as const)('the doctor says it: %s KiB, node %s', (limit, nodeArgs, expected) => {

@@ -54,6 +54,11 @@ const MISTAKES: [mistake: string, code: string, words: RegExp][] = [
   ],
   ['fewer epochs', 'ERR_COLLECTIVE_MISMATCH', /^Rank 0 trains 2 epochs, but rank 1 trains 1\./],
   [
+    'another first epoch',
+    'ERR_COLLECTIVE_MISMATCH',
+    /^Rank 0 begins with epoch 0, but rank 1 with epoch 1\. Pass the same initialEpoch on all ranks\./,
+  ],
+  [
     'validation on one rank',
     'ERR_COLLECTIVE_MISMATCH',
     /^Rank 0 has validation data, but rank 1 has none\. Pass it on all ranks, or on none\./,

@@ -1,22 +1,27 @@
-import type { KernelMemory } from '../../kernel-memory';
+import { growMemory, sharedMemory } from '../../address-space';
 import type { Kernels, Pointer } from '../../kernels/kernels';
 import { align } from '../../kernels/pointer';
 import { instantiateKernels } from '../../kernels/wasm-kernels';
 import { BIT_STREAM_BYTES, BitReader, BitWriter, BLOCK_ENTRIES } from '../bit-stream';
 import { INTEGERS_BYTES, LARGEST_INTEGER, readIntegers, writeIntegers } from './integer-code';
 
-const PAGE_BYTES = 65_536;
+const MOST_BYTES = 2 ** 32;
+const PURPOSE = 'for the largest tensor that is compressed';
 
 /** Memory and kernels for the codes of tensors, one after the other. It grows to the largest tensor. */
 export class CodeScratch {
-  private readonly memory: KernelMemory = new WebAssembly.Memory({ initial: 2, maximum: 65_536, shared: true });
+  private readonly memory = sharedMemory(INTEGERS_BYTES + BIT_STREAM_BYTES, MOST_BYTES, PURPOSE);
   readonly kernels: Kernels = instantiateKernels(this.memory);
   private readonly integers: Pointer = 0;
   private readonly window: Pointer = INTEGERS_BYTES;
   private readonly rest: Pointer = this.window + BIT_STREAM_BYTES;
   readonly writer = new BitWriter(this.kernels, this.memory, this.window);
 
-  /** A place for as many float32 as each of the lengths says, 16-byte aligned. It holds what was there before. */
+  /**
+   * A place for as many float32 as each of the lengths says, 16-byte aligned. It holds what was there before.
+   *
+   * @throws GradringError `ERR_OUT_OF_MEMORY`
+   */
   places<Lengths extends number[]>(...lengths: Lengths): { [Index in keyof Lengths]: Pointer } {
     let end = this.rest;
     const places = lengths.map(length => {
@@ -24,8 +29,7 @@ export class CodeScratch {
       end += align(4 * length);
       return start;
     });
-    const missing = end - this.memory.buffer.byteLength;
-    if (missing > 0) this.memory.grow(Math.ceil(missing / PAGE_BYTES));
+    growMemory(this.memory, end, PURPOSE);
     return places as { [Index in keyof Lengths]: Pointer };
   }
 

@@ -1,3 +1,4 @@
+import { invalidArgument } from '../../errors';
 import { type EntryRoom, TensorTreatment } from '../tensor-treatment';
 import { type CompressionRing, type Compressor, PLAIN } from './compressor';
 import { randomOf } from './random-of';
@@ -16,7 +17,7 @@ export class CompressorTreatment extends TensorTreatment {
   /** What the compressor averages. */
   private input: Float32Array = new Float32Array(0);
   /** What it has sent of that, if it keeps the rest. */
-  private readonly sent = new Float32Array(this.compressor.errorFeedback ? this.elementCount : 0);
+  private readonly sent = this.custom.sent;
   /** The new state that all ranks share. */
   private shared: Float32Array = new Float32Array(0);
   private isOver = false;
@@ -40,9 +41,16 @@ export class CompressorTreatment extends TensorTreatment {
     this.takeInput();
   }
 
-  /** How many bits the message of a rank is expected to have. Undefined: the compressor does not tell. */
+  /**
+   * How many bits the message of a rank is expected to have. Undefined: the compressor does not tell.
+   *
+   * @throws GradringError `ERR_INVALID_ARGUMENT` if the compressor tells no number of bits.
+   */
   get messageBits(): number | undefined {
-    return this.compressor.messageBits?.(this.custom.shape);
+    const { shape } = this.custom;
+    const bits = this.compressor.messageBits?.(shape);
+    if (bits === undefined || bits >= 0) return bits;
+    throw invalidArgument(`The compressor expects ${bits} bits for a tensor of the shape [${shape.join(', ')}].`);
   }
 
   /** Has the step average the tensor as it is, by the dense ring. Nothing of it is kept. */
@@ -86,6 +94,7 @@ export class CompressorTreatment extends TensorTreatment {
   }
 
   private takeInput(): void {
+    this.sent.fill(0);
     const { residual, gradient } = this.place;
     this.input = this.compressor.errorFeedback
       ? this.view(residual, this.count)

@@ -155,8 +155,9 @@ export function lowRank(options: LowRankOptions = {}): CustomCompression {
   checkOptions('lowRank()', options, { ...COMMON, rank: true, step: true });
   const { rank, step = LOW_RANK_STEP } = options;
   if (rank !== undefined) requireWhole('lowRank()', { rank }, 1, 2 ** 16 - 1);
-  if (!(typeof step === 'number' && step >= 0.01 && step <= 2)) {
-    throw invalidArgument(`lowRank(): step is a number from 0.01 to 2, not ${inspect(step)}`);
+  // With a step of 2, a tensor of equal values would be rounded to zero in every step.
+  if (!(typeof step === 'number' && step >= 0.01 && step <= 1.9)) {
+    throw invalidArgument(`lowRank(): step is a number from 0.01 to 1.9, not ${inspect(step)}`);
   }
   return compressionOf(
     'lowRank',

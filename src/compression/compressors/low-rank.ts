@@ -105,7 +105,7 @@ interface MatrixShape {
 }
 
 function matrixOf(shape: readonly number[]): MatrixShape {
-  const b = Math.max(1, shape.at(-1)!);
+  const b = Math.max(1, shape.at(-1) ?? 1);
   return { a: shape.reduce((product, size) => product * size, 1) / b, b };
 }
 

@@ -1,11 +1,10 @@
-import { ifAddressSpaceIsLimited, sharedMemory } from '../../address-space';
+import { growMemory, sharedMemory } from '../../address-space';
 import { blaming } from '../../collectives/blaming';
 import type { Agreed, NonFinite } from '../../collectives/sparse-all-reduce';
 import { GradientCodec } from '../../compression/gradient-codec';
 import { entryBytes, type TensorTreatment } from '../../compression/tensor-treatment';
 import type { CodedTensor } from '../../compression/gradient-streams';
 import type { ValueFormat } from '../../compression/value-format';
-import { GradringError } from '../../errors';
 import { type EntryList, HISTOGRAM_BYTES, PACK_TABLE_BYTES } from '../../kernels/kernels';
 import { align, INFINITE_MAGNITUDE } from '../../kernels/pointer';
 import { instantiateKernels } from '../../kernels/wasm-kernels';
@@ -13,10 +12,9 @@ import { protocolError } from '../../wire/frame';
 import { decodeGradientPayload, encodeGradientPayload, encodeNonFinite } from '../../wire/gradient-payload';
 import type { StepArena } from './route';
 
-const PAGE_BYTES = 64 * 1024;
-
 /** The most that a memory can have. */
 const MOST_BYTES = 2 ** 32;
+const PURPOSE = 'for the chunks of a reduce-scatter (a higher sparsity, or another route, takes less)';
 
 /** Where things lie in the memory of a {@link ChunkReducer}, behind the workspace of the codec. */
 const HISTOGRAM = align(GradientCodec.workspaceBytes);
@@ -75,7 +73,7 @@ export interface ReceivedChunk {
  * It holds nothing between calls. For the codec each piece is a tensor.
  */
 export class ChunkReducer {
-  private readonly memory = sharedMemory(LISTS, MOST_BYTES, 'for the chunks of a reduce-scatter');
+  private readonly memory = sharedMemory(LISTS, MOST_BYTES, PURPOSE);
   private readonly kernels = instantiateKernels(this.memory);
   private readonly codec: GradientCodec;
   /** Where the next list begins. */
@@ -210,18 +208,8 @@ export class ChunkReducer {
     const bytes = entryBytes(count);
     const indices = this.free;
     this.free += 2 * bytes;
-    const missing = this.free - this.memory.buffer.byteLength;
-    if (missing > 0) this.grow(missing);
+    growMemory(this.memory, this.free, PURPOSE);
     return { indices, values: indices + bytes, count };
-  }
-
-  private grow(bytes: number): void {
-    try {
-      this.memory.grow(Math.ceil(bytes / PAGE_BYTES));
-    } catch (error) {
-      const words = `There is no room for ${this.free} bytes of a chunk of a reduce-scatter; with a higher sparsity, or another route, a step takes less.${ifAddressSpaceIsLimited()}`;
-      throw new GradringError('ERR_OUT_OF_MEMORY', words, {}, { cause: error });
-    }
   }
 
   private viewsOf({ indices, values, count }: EntryList) {

@@ -11,7 +11,7 @@ import { SharedHeap } from '../../memory/shared-heap';
 import { decodeMaxima, decodeMessages, encodeMaxima, encodeMessages } from '../../wire/compressor-messages';
 import { divideMessages } from './divide-messages';
 import { agree } from './ring';
-import type { Route, RoutedStep } from './route';
+import type { Route, RoutedStep, StepClock } from './route';
 
 interface Requests {
   gather: { readonly sent: Uint8Array; readonly received: readonly Uint8Array[] };
@@ -45,40 +45,33 @@ export class CompressorRoute implements Pick<Route, 'carry'> {
   /** @throws what a compressor throws, or the ring. */
   async carry(step: RoutedStep) {
     const { call, arenas, means, clock, number, prices } = step;
-    const agreed = await clock.travel(async () => {
-      const path = call.inBulk();
-      const found = await agree(path, step);
-      if (found.nonFinite !== undefined) return found;
-      const tensors = arenas.flatMap(arena => arena.tensors as readonly CompressorTreatment[]);
-      const messages = tensors.flatMap(({ messageBits: bits, elementCount: elements }, tensor) =>
-        bits === undefined ? [] : [{ tensor, bits, elements }],
-      );
-      for (const { tensor } of divideMessages(messages, prices).dense) tensors[tensor]!.takeDenseRing();
-      await this.run(path, tensors, (tensor, ring) => tensor.average(ring, this.seed, number));
-      return found;
-    });
-    if (agreed.nonFinite === undefined) await clock.stage('decode', 'means', () => means.check(arenas));
-    return agreed;
-  }
-
-  private async run<T>(
-    call: CollectiveCall,
-    tensors: readonly T[],
-    average: (tensor: T, ring: CompressionRing) => Promise<void>,
-  ): Promise<void> {
-    const step = new Step(call, this.sums, tensors.length);
+    const path = call.inBulk();
+    const agreed = await clock.travel(() => agree(path, step));
+    if (agreed.nonFinite !== undefined) return agreed;
+    const tensors = arenas.flatMap(arena => arena.tensors as readonly CompressorTreatment[]);
+    const messages = tensors.flatMap(({ messageBits: bits, elementCount: elements }, tensor) =>
+      bits === undefined ? [] : [{ tensor, bits, elements }],
+    );
+    for (const { tensor } of divideMessages(messages, prices).dense) tensors[tensor]!.takeDenseRing();
+    const run = new Step(path, clock, this.sums, tensors.length);
     let turn: Promise<void> = Promise.resolve();
     try {
       await Promise.all(
-        tensors.map(async (tensor, number) => {
+        tensors.map(async (tensor, i) => {
           await (turn = turn.then(() => setImmediate())); // the event loop turns between two tensors
-          await average(tensor, step.ringOf(number));
-          step.end(number);
+          let averaged: Promise<void>;
+          clock.stage('encode', 'message', () => {
+            averaged = tensor.average(run.ringOf(i), this.seed, number); // runs up to the first request
+          });
+          await averaged!;
+          run.end(i);
         }),
       );
     } finally {
-      step.isOver = true;
+      run.isOver = true;
     }
+    clock.stage('decode', 'means', () => means.check(arenas));
+    return agreed;
   }
 }
 
@@ -91,6 +84,7 @@ class Step {
 
   constructor(
     private readonly call: CollectiveCall,
+    private readonly clock: StepClock,
     private readonly sums: SumBuffer,
     private running: number,
   ) {}
@@ -117,10 +111,12 @@ class Step {
       gather: async (message, read) => {
         if (typeof read !== 'function') throw new TypeError('A compressor passes gather() a function, which reads.');
         const messages = await ask('gather', message);
-        for (const [rank, each] of messages.entries()) {
-          const result: unknown = blaming(rank, () => read(each, rank));
-          if (result instanceof Promise) throw new TypeError('The function that reads messages must not be async.');
-        }
+        this.clock.stage('decode', 'messages', () => {
+          for (const [rank, each] of messages.entries()) {
+            const result: unknown = blaming(rank, () => read(each, rank));
+            if (result instanceof Promise) throw new TypeError('The function that reads messages must not be async.');
+          }
+        });
       },
       mean: values => ask('mean', values),
       largest: values => ask('largest', values),
@@ -142,12 +138,13 @@ class Step {
   }
 
   private async exchange(waiting: readonly Waiting[]): Promise<void> {
-    const { call } = this;
+    await Promise.resolve(); // so that the span of the last message ends before
+    const { call, clock } = this;
     const of = <K extends Kind>(kind: K) => waiting.filter(each => each.kind === kind) as unknown as Waiting<K>[];
     const [gathers, means, maxima] = [of('gather'), of('mean'), of('largest')];
-    if (maxima.length > 0) await largest(call, maxima);
-    if (gathers.length > 0) await gather(call, gathers);
-    if (means.length > 0) await this.sums.mean(call, means);
+    if (maxima.length > 0) await clock.travel(() => largest(call, maxima));
+    if (gathers.length > 0) await clock.travel(() => gather(call, gathers));
+    if (means.length > 0) await clock.travel(() => this.sums.mean(call, means));
   }
 }
 

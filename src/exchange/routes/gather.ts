@@ -19,7 +19,7 @@ export const gather: Route = {
     return gatherCost(allOf(load), prices);
   },
   async carry(step) {
-    const parts = await encodePayloads(step, step.arenas);
+    const parts = encodePayloads(step, step.arenas);
     return step.clock.travel(() => sparseAllReduce(step.call, parts));
   },
 };
@@ -43,7 +43,7 @@ export function hopsOf(worldSize: number): number {
 /**
  * This rank's payloads, one for each arena. The means take the place of the gradients.
  */
-export function encodePayloads(step: RoutedStep, arenas: readonly StepArena[]): Promise<SparsePart[]> {
+export function encodePayloads(step: RoutedStep, arenas: readonly StepArena[]): SparsePart[] {
   const { nonFiniteTensor, notices, clock, sendsCounts, encode, sum } = step;
   return clock.stage('encode', 'payload', () =>
     arenas.map((arena): SparsePart => {

@@ -19,14 +19,14 @@ export const mixed: Route = {
   },
   async carry(step) {
     const { call, arenas, means, clock } = step;
-    const parts = await encodePayloads(step, partOf(arenas, 'others'));
+    const parts = encodePayloads(step, partOf(arenas, 'others'));
     const whole = partOf(arenas, 'whole');
     const agreed = await clock.travel(async () => {
       const found = await sparseAllReduce(call, parts);
       if (found.nonFinite === undefined) await sumByRing(call, whole);
       return found;
     });
-    if (agreed.nonFinite === undefined) await clock.stage('decode', 'means', () => means.takeAll(whole));
+    if (agreed.nonFinite === undefined) clock.stage('decode', 'means', () => means.takeAll(whole));
     return agreed;
   },
 };

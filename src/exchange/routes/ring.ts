@@ -23,7 +23,7 @@ export const ring: Route = {
       if (found.nonFinite === undefined) await sumByRing(path, arenas);
       return found;
     });
-    if (agreed.nonFinite === undefined) await clock.stage('decode', 'means', () => means.takeAll(arenas));
+    if (agreed.nonFinite === undefined) clock.stage('decode', 'means', () => means.takeAll(arenas));
     return agreed;
   },
 };

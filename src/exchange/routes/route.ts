@@ -122,9 +122,9 @@ export class StepClock implements Listener {
   }
 
   /** Runs a stage, until its promise has settled if it returns one. */
-  async stage<T>(kind: (typeof this.kinds)[number], stage: string, run: () => T): Promise<Awaited<T>> {
+  stage<T>(kind: (typeof this.kinds)[number], stage: string, run: () => T): T {
     const { sequence, observer } = this.call;
-    return await observer.record(kind, { sequence, stage, ...this.args }, run);
+    return observer.record(kind, { sequence, stage, ...this.args }, run);
   }
 
   /** Runs the collective. It travels until its last frame has come. */

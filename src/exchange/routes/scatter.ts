@@ -61,13 +61,13 @@ export class ScatterRoute implements Pick<Route, 'carry'> {
     if (agreed.nonFinite?.rank !== undefined) return agreed;
     for (const { nonFinite } of told) if (nonFinite !== undefined) means.overflow(tensorOf(arenas, nonFinite.tensor));
     if (agreed.nonFinite !== undefined) return { notices: 0 };
-    await clock.stage('decode', 'sum', () => {
+    clock.stage('decode', 'sum', () => {
       for (const { tensors, context } of others) {
         for (const { gradient, elementCount } of tensors) context.kernels.clear(gradient, elementCount);
       }
       for (const { chunk, payload, decider } of decided) blaming(decider, () => reducer.apply(chunk, payload));
     });
-    await clock.stage('decode', 'means', () => means.takeAll(whole));
+    clock.stage('decode', 'means', () => means.takeAll(whole));
     return agreed;
   }
 }

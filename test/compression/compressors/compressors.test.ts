@@ -346,6 +346,11 @@ describe('low rank', () => {
     expect(ratio).toBeLessThan(1.15);
   });
 
+  test.each([[[]], [[0]], [[4, 0]], [[1, 1]]])('a tensor of the shape %j has a message, too', shape => {
+    const { messageBits, small } = lowRankCompressor({ step: 0.7 });
+    for (const bits of [messageBits!(shape), small!.messageBits!(shape)]) expect(bits).toBeLessThan(100);
+  });
+
   test('a column in which too little lies is not sent, and its bytes are saved', async () => {
     const bytes = async (rank: number) => {
       const ranks = new FakeRanks(lowRankCompressor({ rank, step: 0.5 }), [64, 48], 1);
