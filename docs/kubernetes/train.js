@@ -1,6 +1,6 @@
 // A training for the pods of job.yaml.
 const { writeFileSync } = require('node:fs');
-const { connect, dgc, loadBackend } = require('gradring');
+const { connect, loadBackend } = require('gradring');
 
 const ALIVE = process.env.ALIVE_FILE ?? '/tmp/alive'; // for the probes
 const CHECKPOINTS = process.env.CHECKPOINTS ?? '/checkpoints';
@@ -10,7 +10,7 @@ async function main() {
   const { tf } = await loadBackend();
 
   const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [8] })] });
-  const optimizer = ring.wrap(tf.train.momentum(0.01, 0.9), { compression: dgc({ steps: 400 }) });
+  const optimizer = ring.wrap(tf.train.momentum(0.01, 0.9));
   model.compile({ optimizer, loss: 'meanSquaredError' });
 
   const x = tf.randomNormal([1024, 8], 0, 1, 'float32', 7); // the same on all ranks

@@ -36,7 +36,8 @@ export interface GradientOptions {
   readonly compression?: Compression;
   /**
    * The momentum of the training, at least 0 and less than 1. It is in the updates, so the program must not apply it
-   * again. Deep Gradient Compression applies it on each rank before it selects (paper, section 3.2). Default 0.
+   * again. Deep Gradient Compression applies it on each rank before it selects (paper, section 3.2); the default,
+   * `lowRank`, applies it to the mean. Default 0.
    */
   readonly momentum?: number;
   /** Whether the momentum is Nesterov's. Default false. */
@@ -61,7 +62,7 @@ const NAMES = {
  *
  * ```ts
  * const weights = new Float32Array(200);
- * const gradients = core.gradients({ weights: [10, 20] }, { momentum: 0.9, compression: dgc({ steps: 10 }) });
+ * const gradients = core.gradients({ weights: [10, 20] }, { momentum: 0.9 });
  * for (let step = 0; step < 10; step++) {
  *   const updates = await gradients.step({ weights: weights.map(weight => weight - core.rank) });
  *   updates.weights.forEach((update, i) => (weights[i] -= 0.1 * update));

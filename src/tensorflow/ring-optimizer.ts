@@ -16,12 +16,13 @@ import { checkWrapOptions, weightDecayOf, type WrapOptions } from './wrap-option
  * `model.compile`, `minimize` and custom loops.
  *
  * Deep Gradient Compression has to apply the momentum before it selects (paper, section 3.2). So the wrapper takes over
- * the momentum of `tf.train.momentum` (plain or Nesterov); `tf.train.sgd` has none. The inner optimizer then only gives
- * its learning rate. Any other optimizer gets the averaged gradient, as compression leaves it: see docs/algorithms.md.
+ * the momentum of `tf.train.momentum` (plain or Nesterov); `tf.train.sgd` has none. With other compressions, such as
+ * `lowRank`, the wrapper applies that momentum to the mean. The inner optimizer then only gives its learning rate. Any
+ * other optimizer gets the averaged gradient, as compression leaves it: see docs/algorithms.md.
  *
  * ```ts
  * const w = tf.variable(tf.zeros([50, 40]), true, 'weights');
- * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: dgc({ steps: 10 }) });
+ * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9));
  * for (let step = 0; step < 10; step++) await optimizer.minimizeAsync(() => w.sub(ring.rank).square().mean());
  * console.log(optimizer.statistics.steps); // 10
  * optimizer.dispose();
@@ -183,8 +184,8 @@ export class RingOptimizer extends tf.Optimizer {
 
   /**
    * Returns the state of the inner optimizer, as `model.save(…, { includeOptimizer: true })` saves it: with the
-   * momentum of this rank, and without its residuals. {@link Ring.checkpoint} saves a whole training. The tensors
-   * belong to the optimizer, and are valid until the next call.
+   * momentum as this rank has it (with DGC each rank has another), and without its residuals. {@link Ring.checkpoint}
+   * saves a whole training. The tensors belong to the optimizer, and are valid until the next call.
    */
   override async getWeights(): Promise<NamedTensor[]> {
     this.steps.checkIdle();

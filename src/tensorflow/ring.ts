@@ -219,7 +219,9 @@ export class Ring extends Communicator {
   }
 
   /**
-   * Makes an optimizer apply the mean gradient of all ranks; see {@link RingOptimizer}.
+   * Makes an optimizer apply the mean gradient of all ranks; see {@link RingOptimizer}. Without the option
+   * `compression` it takes `lowRank()`, or, in a long `model.fit` with SGD or momentum, DGC at 99.9 %: see
+   * {@link WrapOptions.compression}.
    *
    * ```ts
    * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: dgc({ sparsity: 0.99 }) });
