@@ -68,8 +68,9 @@ export interface RankOptions {
    */
   readonly advertiseAddr: string | undefined;
   /**
-   * How many threads of a rank compress, encode and decode gradients, 1 to 64. Their number changes no bit. Default:
-   * the rank's share of the cores of its host, less the one that trains; `GRADRING_THREADS`.
+   * How many threads of a rank compress, encode and decode gradients with `dgc()` or `gradientDropping()`, 1 to 64.
+   * Other compressions use one. The number changes no bit. Default: the rank's share of the cores of its host, less the
+   * one that trains; `GRADRING_THREADS`.
    */
   readonly threads: number | undefined;
   /**
@@ -196,7 +197,8 @@ export const RANK_OPTIONS = {
   threads: {
     variable: 'GRADRING_THREADS',
     ...whole(1, MOST_THREADS),
-    meaning: 'how many [threads](../architecture.md#threads) of a rank compress, encode and decode gradients',
+    meaning:
+      'how many [threads](../architecture.md#threads) of a rank compress, encode and decode gradients with `dgc()` or `gradientDropping()`; other compressions use one',
     otherwise: 'its share of the cores, less the one that trains',
   },
   linkRate: {
@@ -214,7 +216,7 @@ export const RANK_OPTIONS = {
     isLaunched: true,
     agreed: 'link delay',
     meaning:
-      'for experiments: everything between neighbours arrives [so much later](../how-to/network-lab.md#a-long-way), such as `50ms`, in each direction; the same on all ranks',
+      'for experiments: everything between neighbours arrives [so much later](../how-to/network-lab.md#a-long-delay), such as `50ms`, in each direction; the same on all ranks',
     otherwise: 'no delay',
   },
   linkJitter: {

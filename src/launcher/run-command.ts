@@ -60,7 +60,10 @@ const OPTIONS = {
     ...NUMBER_OPTION,
     describe: 'How many hosts take part, each with its own launcher [default: 1, or the tasks of Slurm or MPI]',
   },
-  'node-rank': { ...NUMBER_OPTION, describe: 'The number of this host: 0 … nodes − 1 [default: 0]' },
+  'node-rank': {
+    ...NUMBER_OPTION,
+    describe: 'The number of this host: 0 … nodes − 1 [default: 0, or the number of the task]',
+  },
   'token-file': {
     ...TEXT_OPTION,
     describe: 'A file with the run token, 64 hexadecimal digits, the same on every host [default: GRADRING_RUN_TOKEN]',

@@ -59,14 +59,14 @@ const OPTIONS = {
 
 type Words = Typed<typeof OPTIONS>;
 
-/** `gradring study`: trains every workload with every compression, and compares them. */
+/** `gradring study`: trains every workload with gradring's main compressions, and compares them. */
 export const studyCommand: CommandModule = {
   command: 'study',
-  describe: 'Compare all compressions on real trainings',
+  describe: "Compare gradring's main compressions on real trainings",
   builder: (yargs: Argv) =>
     yargs
       .usage(
-        '$0 study [options]\n\nTrains digits, a language model and a speech model with every compression, paired by seed, and compares them by tests that are declared beforehand. ' +
+        "$0 study [options]\n\nTrains digits, a language model and a speech model with gradring's main compressions, paired by seed, and compares them by tests that are declared beforehand. " +
           'It takes hours. Ctrl-C interrupts it; the same command goes on from there.',
       )
       .options(OPTIONS)

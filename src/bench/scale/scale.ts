@@ -75,7 +75,7 @@ export const scaleBenchmark: CommandModule = {
       )
       .options(OPTIONS)
       .example('$0 bench scale --ranks 4..4096', 'ResNet-50 on links of 1 Gbit/s; rings of 4 to 64 ranks are measured')
-      .example('$0 bench scale --elements 1000000 --density 0.01 --link-rate 100mbit --link-delay 5ms', 'a long way')
+      .example('$0 bench scale --elements 1000000 --density 0.01 --link-rate 100mbit --link-delay 5ms', 'distant hosts')
       .example('$0 bench scale --ranks 4,8,16 --measure 4,8', 'other sizes')
       .example('$0 bench scale --json scale.json', 'for programs')
       .example('$0 bench scale --constants scale.json --measure none --link-rate 10gbit', 'other links, at once')

@@ -45,7 +45,7 @@ const OPTIONS = {
   'step-ms': {
     ...TEXT_OPTION,
     describe:
-      "The time of one node's forward and backward pass, in ms [default for alexnet: what the paper's figure implies]",
+      "The time of one node's forward and backward pass, in ms [default for alexnet: what the paper's text implies]",
   },
   scaling: {
     ...TEXT_OPTION,
@@ -76,14 +76,15 @@ const OPTIONS = {
 /** `gradring bench speedup`: how many times faster a cluster is than one node, measured and modelled. */
 export const speedUpBenchmark: CommandModule = {
   command: 'speedup',
-  describe: 'Tell how much faster clusters train than one node, dense and with DGC',
+  describe: 'Tell how much faster clusters train than one node: dense, with DGC and with low rank',
   builder: (yargs: Argv) =>
     yargs
       .usage(
-        '$0 bench speedup [options]\n\nTells how many times faster a cluster of N nodes trains than one node, without compression ' +
-          'and with DGC. The exchange is measured in rings of rank processes behind links of the given rate, as far as this ' +
-          'host can run them, and modelled beyond with constants that are measured first. Both are marked, and predictions ' +
-          'stand beside measurements. docs/reference/benchmarks.md has the model. This takes minutes.',
+        '$0 bench speedup [options]\n\nTells how many times faster a cluster of N nodes trains than one node: dense, ' +
+          'with DGC and with low rank. The exchange of dense and DGC is measured in rings of rank processes behind links of ' +
+          'the given rate, as far as this host can run them, and modelled beyond with constants that are measured first. ' +
+          'Both are marked, and predictions stand beside measurements. docs/reference/benchmarks.md has the model. This ' +
+          'takes minutes.',
       )
       .options(OPTIONS)
       .example('$0 bench speedup', 'AlexNet on 1 to 64 nodes, as in figure 6 of the paper (7 minutes as root)')

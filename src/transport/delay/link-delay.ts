@@ -20,7 +20,7 @@ export type ForwardAnswer =
   { readonly port: number } | { readonly error: { readonly message: string; readonly code: string | undefined } };
 
 /**
- * Makes the links and lanes of a rank as slow to answer as over a long way, for experiments: neighbours connect to a
+ * Makes the links and lanes of a rank as slow to answer as distant hosts, for experiments: neighbours connect to a
  * port that forwards to the rank's own, and everything that it forwards arrives late, in both directions. So ZeroMQ's
  * handshakes and heartbeats are as late as data. A thread of its own forwards, so that it does not matter what the
  * others compute.
