@@ -44,7 +44,11 @@ function describe(arenas) {
 }
 
 function plan() {
-  const compressions = { 'dgc()': dgc(), 'dgc({ sparsity: 0.999, warmUpEpochs: 0 })': dgc({ warmUpEpochs: 0 }), 'noCompression()': noCompression() }; // prettier-ignore
+  const compressions = {
+    'dgc()': dgc(),
+    'dgc({ sparsity: 0.999, warmUpEpochs: 0 })': dgc({ sparsity: 0.999, warmUpEpochs: 0 }),
+    'noCompression()': noCompression(),
+  };
   for (const [parameters, tensors] of [
     [25.6e6, 160],
     [300e6, 12],
