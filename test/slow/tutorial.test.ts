@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -28,6 +28,20 @@ function stepsOf(heading: string): Step[] {
   return steps;
 }
 
+/** A program with the change that a block of the page shows. */
+function changed(program: string): string {
+  const [, diff] = /^```diff\n(.*?)^```$/ms.exec(page)!;
+  const [before, after] = ['+', '-'].map(left =>
+    diff!
+      .split('\n')
+      .filter(line => !line.startsWith(left))
+      .map(line => line.slice(1))
+      .join('\n'),
+  ) as [string, string];
+  expect(program).toContain(before);
+  return program.replace(before, () => after);
+}
+
 /** What differs from run to run: losses, hashes, ratios, process ids, times, and what the page leaves out. */
 function patternOf(line: string): RegExp {
   const escaped = line.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
@@ -42,6 +56,7 @@ function patternOf(line: string): RegExp {
 }
 
 let project: string;
+const train = () => path.join(project, 'train.js');
 
 beforeAll(() => {
   project = mkdtempSync(path.join(tmpdir(), 'gradring-tutorial-'));
@@ -51,7 +66,7 @@ beforeAll(() => {
   symlinkSync(path.join(ROOT, 'node_modules/@tensorflow'), path.join(modules, '@tensorflow'), 'dir');
   symlinkSync('../gradring/dist/cli.js', path.join(modules, '.bin/gradring'));
   writeFileSync(path.join(project, 'package.json'), '{}');
-  writeFileSync(path.join(project, 'train.js'), /^```js\n(.*?)^```$/ms.exec(page)![1]!);
+  writeFileSync(train(), /^```js\n(.*?)^```$/ms.exec(page)![1]!);
 });
 afterAll(() => rmSync(project, { recursive: true }));
 
@@ -75,6 +90,7 @@ test.each([
   async (heading, exitCodes) => {
     const steps = stepsOf(heading);
     expect(steps).toHaveLength(exitCodes.length);
+    if (heading.startsWith('4')) writeFileSync(train(), changed(readFileSync(train(), 'utf8')));
     for (const [i, { commands, printed }] of steps.entries()) {
       const outputs: string[] = [];
       for (const command of commands) {
