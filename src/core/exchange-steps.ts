@@ -30,7 +30,10 @@ export interface StepStatistics {
   readonly bytesSent: number;
   /** Bytes that a dense ring all-reduce of the gradients of every step would have sent. */
   readonly denseBytes: number;
-  /** The fraction of each large tensor that the last step sent, also if a step before a resume was the last. */
+  /**
+   * With `dgc()` and `gradientDropping()`, the fraction of each large tensor that the last step sent, also if a step
+   * before a resume was the last. 1 with every other compression: `denseBytes / bytesSent` says how much was saved.
+   */
   readonly density: number;
 }
 

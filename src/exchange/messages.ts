@@ -76,12 +76,12 @@ export interface ExchangeResult extends Agreed {
 export interface StepTimes {
   /** Accumulating, selecting, and settling. */
   readonly compress: number;
-  /** From entries to bytes. 0 for the dense ring. */
+  /** From entries to bytes, or making the messages of a compressor. 0 for the dense ring. */
   readonly encode: number;
   /**
    * Until the last frame has come: the network's time, waiting for late ranks, and on the dense ring the sums.
    */
   readonly travel: number;
-  /** From bytes to the sum, and from the sum to the update. On the dense ring only the latter. */
+  /** From bytes, or the messages of a compressor, to the sum, and from there to the update; on the dense ring only that. */
   readonly decode: number;
 }

@@ -25,7 +25,8 @@ import type { WholeData } from './whole-data';
 export interface CallbackOptions {
   /**
    * Raises the learning rate linearly, from 1/worldSize of it to all of it, over so many steps (Goyal et al., 2017).
-   * `true`: over the warm-up of `dgc()`, as in the DGC paper (section 3.3).
+   * `true`: over the warm-up of DGC, as in its paper (section 3.3). It does nothing if there is no warm-up, as with the
+   * default below 10,000 exchanges, and is an error with another compression that was given.
    */
   readonly learningRateWarmUp?: true | { readonly steps: number };
   /**
