@@ -82,6 +82,9 @@ export interface StepTimes {
    * Until the last frame has come: the network's time, waiting for late ranks, and on the dense ring the sums.
    */
   readonly travel: number;
-  /** From bytes, or the messages of a compressor, to the sum, and from there to the update; on the dense ring only that. */
+  /**
+   * From bytes, or the messages of a compressor, to the sum, and from the sum to the update. On the dense ring only the
+   * latter.
+   */
   readonly decode: number;
 }
