@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import { describeCompression } from '../compression/describe-compression';
 import { GradringError } from '../errors';
 import type { ExchangedTensors, TrainedTensor } from './exchanged-tensors';
@@ -90,8 +91,8 @@ function takeChoice(
     const given = describeCompression(choice.given);
     const [was, is] = [compression, given].map(nameOf);
     // Without compression nothing is held back that another one would have to take over.
-    if (wasBegun && was !== is && was !== 'noCompression')
-      refuse(`this training has ${given}. Pass ${was}() as before.`);
+    if (wasBegun && was !== is && was !== 'noCompression()')
+      refuse(`this training has ${given}. Pass the same { compression } as before.`);
   } else if (wasBegun) {
     const length = compressionBy ?? choice.lengthOf(expectedSteps);
     const chosen = describeCompression(choice.compressionFor(length));
@@ -107,9 +108,10 @@ function takeChoice(
   if (expectedSteps !== undefined) choice.expected = expectedSteps;
 }
 
-/** The name of the function that makes a compression. */
+/** The function that makes a compression, with the file of the compressor if that is the user's. */
 function nameOf(description: string): string {
-  return description.split('(', 1)[0]!;
+  const [, name, module] = /^(\w+)\((?:'([^']*)')?/.exec(description) ?? [];
+  return module === undefined ? `${name}()` : `${name}('${basename(module)}')`;
 }
 
 /** The momentum of a variable that is sent whole is that of the average, so it must be the same on all ranks. */

@@ -14,8 +14,9 @@ const LEAST_SENDS = 0.5;
 /** A choice is said again if it differs by this factor from the last one that was said. */
 const NOTABLE = 2;
 
-/** What low rank computes for a parameter in a step, in ms: docs/performance.md. */
+/** What low rank computes for a parameter in a step, and beside that for each rank, in ms: docs/performance.md. */
 const LOW_RANK_MS = 7e-6;
+const LOW_RANK_MS_OF_RANK = 0.6e-6;
 
 /** So long a computation in each step is told. */
 const LONG_MS = 100;
@@ -128,13 +129,14 @@ export class CompressionChoice {
     if (since === undefined) return;
     this.expected = { steps: since.step + (epochs - since.epoch) * (step - since.step) };
     if (step < this.expected.steps) this.say(step);
+    this.sayIfOther();
   }
 
   /** The first step of a training of so many parameters is about to be taken. */
   beginSteps(step: number, parameters: number): void {
     if (step === 0 && this.stepsPerEpoch === undefined) this.warnOfLeftOutStages();
     if (this.given === undefined || this.expected?.since === undefined) this.say(step);
-    const ms = parameters * LOW_RANK_MS;
+    const ms = parameters * (LOW_RANK_MS + this.communicator.worldSize * LOW_RANK_MS_OF_RANK);
     if (this.given === undefined && this.compression.kind === 'custom' && ms >= LONG_MS) {
       inform(
         this.communicator,
@@ -245,13 +247,14 @@ export class CompressionChoice {
   private sayIfOther(): void {
     const { chosenBy, compression } = this;
     if (this.given !== undefined || chosenBy === undefined || this.hasSaidOther) return;
+    if (this.expected?.since !== undefined) return; // not known yet
     const expected = this.lengthOf();
     const other = this.compressionFor(expected);
     if (other.kind === compression.kind) return;
     this.hasSaidOther = true;
     inform(
       this.communicator,
-      `${this.optimizer} keeps ${describeCompression(compression)}, which was chosen for ${inWords(chosenBy)}. The default for ${inWords(expected)} is ${describeCompression(other)}. To have it, wrap the optimizer anew, or pass it as { compression }.`,
+      `${this.optimizer} keeps ${describeCompression(compression)}, which was chosen for ${inWords(chosenBy)}. A training that has ${inWords(expected)} from the start has ${describeCompression(other)} by default. { compression } sets what it begins with.`,
     );
   }
 }

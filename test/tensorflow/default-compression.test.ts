@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';
-import { lowRank } from '../../src/compression/compressors/custom-compression';
+import { customCompression, lowRank } from '../../src/compression/compressors/custom-compression';
 import { dgc, noCompression } from '../../src/compression/dgc-options';
 import { loadBackend } from '../../src/tensorflow/backend';
 import { stepsOf } from '../../src/tensorflow/optimizer-steps';
@@ -103,7 +103,7 @@ test('a training keeps what was chosen, also when it goes on for longer, or from
   const told = said.filter(words => words.includes('dgc('));
   expect(told).toHaveLength(2); // each optimizer once
   expect(told[0]).toBe(
-    'gradring: the Momentum optimizer of small_model keeps lowRank(), which was chosen for 100 steps. The default for 20003 steps is dgc({ sparsity: 0.999, warmUpSteps: 800 }). To have it, wrap the optimizer anew, or pass it as { compression }.\n',
+    'gradring: the Momentum optimizer of small_model keeps lowRank(), which was chosen for 100 steps. A training that has 20003 steps from the start has dgc({ sparsity: 0.999, warmUpSteps: 800 }) by default. { compression } sets what it begins with.\n',
   );
 
   const long = path.join(folder, 'long');
@@ -121,6 +121,8 @@ test('a training keeps what was chosen, also when it goes on for longer, or from
   });
 });
 
+const SIGN_SGD = path.join(__dirname, '../../docs/how-to/sign-sgd.js');
+const OTHER = path.join(__dirname, '../exchange/fixtures/sharing-compressor.js');
 const sparse = dgc({ sparsity: 0.9, warmUpEpochs: 0 });
 
 test.each<[saved: string, now: string, WrapOptions, WrapOptions, RegExp | undefined]>([
@@ -151,6 +153,13 @@ test.each<[saved: string, now: string, WrapOptions, WrapOptions, RegExp | undefi
     {},
     { compression: noCompression() },
     /lowRank\(\), but this training has noCompression\(\)\. Pass/,
+  ],
+  [
+    'a file',
+    'another file',
+    { compression: customCompression(SIGN_SGD) },
+    { compression: customCompression(OTHER) },
+    /customCompression\('\S+sign-sgd\.js'\), but this training has customCompression\('\S+sharing-compressor\.js'\)\. Pass/,
   ],
   ['the default', 'its name', {}, { compression: lowRank() }, undefined],
   ['none', 'dgc', { compression: noCompression() }, { compression: sparse }, undefined],

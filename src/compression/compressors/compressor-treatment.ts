@@ -49,7 +49,7 @@ export class CompressorTreatment extends TensorTreatment {
   get messageBits(): number | undefined {
     const { shape } = this.custom;
     const bits = this.compressor.messageBits?.(shape);
-    if (bits === undefined || bits >= 0) return bits;
+    if (bits === undefined || (Number.isFinite(bits) && bits >= 0)) return bits;
     throw invalidArgument(`The compressor expects ${bits} bits for a tensor of the shape [${shape.join(', ')}].`);
   }
 

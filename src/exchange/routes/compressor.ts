@@ -59,6 +59,7 @@ export class CompressorRoute implements Pick<Route, 'carry'> {
       await Promise.all(
         tensors.map(async (tensor, i) => {
           await (turn = turn.then(() => setImmediate())); // the event loop turns between two tensors
+          if (run.isOver) return; // another tensor has failed
           let averaged: Promise<void>;
           clock.stage('encode', 'message', () => {
             averaged = tensor.average(run.ringOf(i), this.seed, number); // runs up to the first request
