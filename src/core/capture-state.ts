@@ -1,6 +1,10 @@
 import { basename } from 'node:path';
+import { type CompressionMethod, methodOf } from '../compression/compression-method';
+import type { TrainingLength } from '../compression/default-compression';
 import { describeCompression } from '../compression/describe-compression';
+import type { Compression } from '../compression/dgc-options';
 import { GradringError } from '../errors';
+import type { CompressionChoice } from './compression-choice';
 import type { ExchangedTensors, TrainedTensor } from './exchanged-tensors';
 import type { ExchangeSteps } from './exchange-steps';
 import { type StepCounters, sharesMomentum, type StepState, type VariableState, type WaitingSteps } from './step-state';
@@ -33,11 +37,13 @@ export function captureState(steps: Steps, captured: WaitingSteps | undefined): 
  * Takes back what {@link captureState} gave, on this or another rank, except what waits for an exchange. The arrays
  * become those of the steps.
  */
-export async function restoreState(steps: Steps, { counters, variables }: StepState): Promise<void> {
-  requireSamePolicy(steps, counters);
-  takeChoice(steps, counters);
-  if (steps.outer.takenOver?.momentum) requireSharedMomenta(steps, variables);
-  const { density, learningRate } = counters;
+export async function restoreState(steps: Steps, state: StepState): Promise<void> {
+  requireFits(steps, state);
+  const { counters, variables } = state;
+  const { density, learningRate, expectedSteps } = counters;
+  const { choice } = steps;
+  if (hasBegun(counters)) choice.chooseBy(lengthIn(counters, choice));
+  if (expectedSteps !== undefined) choice.expected = expectedSteps;
   steps.step = counters.steps;
   steps.iterations = counters.iterations;
   steps.statistics = { ...steps.statistics, density };
@@ -51,6 +57,13 @@ export async function restoreState(steps: Steps, { counters, variables }: StepSt
   steps.restored = variables;
   steps.restoreVariables();
   steps.notices.take();
+}
+
+/** @throws GradringError `ERR_CHECKPOINT` if the steps cannot go on from a state: they have other options. */
+export function requireFits(steps: Steps, { counters, variables }: StepState): void {
+  requireSamePolicy(steps, counters);
+  const compression = requireSameCompression(steps, counters);
+  if (steps.outer.takenOver?.momentum) requireSharedMomenta(methodOf(compression), variables);
 }
 
 /** u and v of every variable: views. None before the first step, unless state was restored. */
@@ -74,38 +87,34 @@ function requireSamePolicy({ policy }: Steps, { isLocal = false, round }: StepCo
   throw new GradringError('ERR_CHECKPOINT', `The checkpoint was saved ${how}. Train with the same options as before.`);
 }
 
-/**
- * Takes the expected steps, and the compression that was chosen by them if this training has none of its own.
- *
- * @throws GradringError `ERR_CHECKPOINT` if its state fits another compression.
- */
-function takeChoice(
-  { choice, trained }: Steps,
-  { steps, compression, expectedSteps, compressionBy }: StepCounters,
-): void {
-  const wasBegun = steps > 0 || compressionBy !== undefined;
+function hasBegun({ steps, compressionBy }: StepCounters): boolean {
+  return steps > 0 || compressionBy !== undefined;
+}
+
+/** The length by which the compression was chosen, or would have been. */
+function lengthIn({ compressionBy, expectedSteps }: StepCounters, choice: CompressionChoice): TrainingLength {
+  return compressionBy ?? choice.lengthOf(expectedSteps);
+}
+
+/** Returns the compression with which the steps would go on. */
+function requireSameCompression({ choice, trained }: Steps, counters: StepCounters): Compression {
+  if (!hasBegun(counters)) return choice.compression;
+  const compression = choice.compressionFor(lengthIn(counters, choice));
+  const saved = counters.compression;
+  const [now, begun] = [compression, choice.compression].map(describeCompression);
   const refuse = (words: string) => {
-    throw new GradringError('ERR_CHECKPOINT', `The checkpoint was saved with ${compression}, but ${words}`);
+    throw new GradringError('ERR_CHECKPOINT', `The checkpoint was saved with ${saved}, but ${words}`);
   };
-  if (choice.given !== undefined) {
-    const given = describeCompression(choice.given);
-    const [was, is] = [compression, given].map(nameOf);
-    // Without compression nothing is held back that another one would have to take over.
-    if (wasBegun && was !== is && was !== 'noCompression()')
-      refuse(`this training has ${given}. Pass the same { compression } as before.`);
-  } else if (wasBegun) {
-    const length = compressionBy ?? choice.lengthOf(expectedSteps);
-    const chosen = describeCompression(choice.compressionFor(length));
-    if (compression !== chosen) {
-      refuse(`${chosen} is the default here. Pass the same { compression } as before.`);
-    }
-    const begun = describeCompression(choice.compression);
-    if (trained !== undefined && begun !== chosen) {
+  if (choice.given === undefined) {
+    if (saved !== now) refuse(`${now} is the default here. Pass the same { compression } as before.`);
+    if (trained !== undefined && begun !== now) {
       refuse(`this training has begun with ${begun}. Resume before the first step.`);
     }
-    choice.chooseBy(length);
+  } else if (nameOf(saved) !== nameOf(now!) && nameOf(saved) !== 'noCompression()') {
+    // Without compression nothing was held back, which another one would have to take over.
+    refuse(`this training has ${now}. Pass the same { compression } as before.`);
   }
-  if (expectedSteps !== undefined) choice.expected = expectedSteps;
+  return compression;
 }
 
 /** The function that makes a compression, with the file of the compressor if that is the user's. */
@@ -115,7 +124,7 @@ function nameOf(description: string): string {
 }
 
 /** The momentum of a variable that is sent whole is that of the average, so it must be the same on all ranks. */
-function requireSharedMomenta({ method }: Steps, variables: readonly VariableState[]): void {
+function requireSharedMomenta(method: CompressionMethod, variables: readonly VariableState[]): void {
   const own = variables.find(({ shape, isMomentumShared }) => !isMomentumShared && sharesMomentum(method, shape, 0));
   if (own === undefined) return;
   const words = `The ranks had momenta of their own for '${own.name}' when the checkpoint was saved, and now share one. Train with the same compression (momentumCorrection, denseBelow) as before.`;

@@ -6,7 +6,7 @@ import type { Compression } from '../compression/dgc-options';
 import { GradringError, invalidArgument } from '../errors';
 import { brief } from '../printable';
 import { similarName } from '../similar-name';
-import { captureState, restoreState } from './capture-state';
+import { captureState, requireFits, restoreState } from './capture-state';
 import { EveryStep } from './exchange-policy';
 import { ExchangeSteps, type Momentum, type StepStatistics, type UpdateRule } from './exchange-steps';
 import { ExchangedTensors, type LoadedGradients, type TrainedTensor } from './exchanged-tensors';
@@ -253,6 +253,11 @@ export class ArraySteps
       const { counters, variables } = captureState(this, undefined);
       return use({ counters: { ...counters, learningRate: this.inner.givenRate }, variables });
     });
+  }
+
+  requireFits(state: StepState): void {
+    this.checkOpen();
+    requireFits(this, state);
   }
 
   async restoreState(state: StepState): Promise<void> {

@@ -51,6 +51,8 @@ export interface CheckpointedSteps<S extends StepState> {
   withState<T>(use: (state: S) => Promise<T>): Promise<T>;
   /** Takes no step until it settles. */
   whileBusy<T>(run: () => Promise<T>): Promise<T>;
+  /** @throws GradringError `ERR_CHECKPOINT` if these steps cannot go on from a state: they have other options. */
+  requireFits(state: StepState): void;
   /** Takes back what {@link withState} gave, on this or another rank. The arrays become those of the steps. */
   restoreState(state: S): Promise<void>;
 }
@@ -279,11 +281,16 @@ export class TrainingCheckpoint<S extends StepState, P extends Position> {
 
   private async restore({ manifest, weights, own }: LoadedCheckpoint): Promise<SavedRank<P>> {
     const variables = this.source.variables();
+    const [first] = own;
+    const savedRank = savedRankOf(first!, this.source.fit().isPosition);
+    const resizing = this.resizing(manifest.worldSize);
+    const counters = resizedCounters(savedRank.optimizer, resizing);
+    const state = { counters, variables: restoredStates(own, resizing) };
+    this.source.steps.requireFits(state); // before any weight is replaced
     for (const variable of weights === undefined ? [] : variables) {
       variable.assign(weights!.tensors.get(variable.name)!);
     }
     await this.source.broadcastVariables();
-    const [first] = own;
     if (manifest.worldSize === this.communicator.worldSize) {
       const differing = tensorsUnder(first!.tensors, 'weight');
       for (const variable of variables) {
@@ -291,10 +298,6 @@ export class TrainingCheckpoint<S extends StepState, P extends Position> {
         if (saved !== undefined) variable.assign(saved);
       }
     }
-    const savedRank = savedRankOf(first!, this.source.fit().isPosition);
-    const resizing = this.resizing(manifest.worldSize);
-    const counters = resizedCounters(savedRank.optimizer, resizing);
-    const state = { counters, variables: restoredStates(own, resizing) };
     await this.source.steps.restoreState(this.source.stateOf(state, own, resizing));
     return savedRank;
   }

@@ -1,9 +1,10 @@
 import type { Communicator } from '../communicator/communicator';
 import type { DgcCompression } from '../compression/dgc-options';
 import { LARGEST_DENSITY } from '../compression/sparsity-schedule';
-import { captureState, restoreState } from '../core/capture-state';
+import { captureState, requireFits, restoreState } from '../core/capture-state';
 import { EveryStep } from '../core/exchange-policy';
 import { ExchangeSteps } from '../core/exchange-steps';
+import type { StepState } from '../core/step-state';
 import type { CheckpointedSteps } from '../core/training-checkpoint';
 import { warnOnce } from '../core/warn';
 import { awake } from '../work';
@@ -98,6 +99,10 @@ export class OptimizerSteps
         disposeInner(inner);
       }
     });
+  }
+
+  requireFits(state: StepState): void {
+    requireFits(this, state);
   }
 
   /** Tensors of the state are disposed of. */

@@ -169,11 +169,14 @@ test.each<[saved: string, now: string, WrapOptions, WrapOptions, RegExp | undefi
   const given = modelOf(momentum(), before);
   await fit(given, 1);
   await ring.checkpoint(given.model, { dir }).save();
-  const resuming = ring.checkpoint(modelOf(momentum(), after).model, { dir }).resume();
+  const resumed = modelOf(momentum(), after);
+  const initial = [...resumed.model.getWeights()[0]!.dataSync()];
+  const resuming = ring.checkpoint(resumed.model, { dir }).resume();
   if (refusal === undefined) await expect(resuming).resolves.toBeDefined();
   else {
     const message = expect.stringMatching(new RegExp(`^The checkpoint was saved with ${refusal.source}`)) as string;
     await expect(resuming).rejects.toMatchObject({ code: 'ERR_CHECKPOINT', message });
+    expect([...resumed.model.getWeights()[0]!.dataSync()]).toEqual(initial);
   }
 });
 
