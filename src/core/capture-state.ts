@@ -100,17 +100,17 @@ function lengthIn({ compressionBy, expectedSteps }: StepCounters, choice: Compre
 function requireSameCompression({ choice, trained }: Steps, counters: StepCounters): Compression {
   if (!hasBegun(counters)) return choice.compression;
   const compression = choice.compressionFor(lengthIn(counters, choice));
-  const saved = counters.compression;
-  const [now, begun] = [compression, choice.compression].map(describeCompression);
+  const [saved, now] = [counters.compression, describeCompression(compression)];
   const refuse = (words: string) => {
     throw new GradringError('ERR_CHECKPOINT', `The checkpoint was saved with ${saved}, but ${words}`);
   };
   if (choice.given === undefined) {
     if (saved !== now) refuse(`${now} is the default here. Pass the same { compression } as before.`);
+    const begun = describeCompression(choice.compression);
     if (trained !== undefined && begun !== now) {
       refuse(`this training has begun with ${begun}. Resume before the first step.`);
     }
-  } else if (nameOf(saved) !== nameOf(now!) && nameOf(saved) !== 'noCompression()') {
+  } else if (nameOf(saved) !== nameOf(now) && nameOf(saved) !== 'noCompression()') {
     // Without compression nothing was held back, which another one would have to take over.
     refuse(`this training has ${now}. Pass the same { compression } as before.`);
   }

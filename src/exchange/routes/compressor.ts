@@ -60,11 +60,8 @@ export class CompressorRoute implements Pick<Route, 'carry'> {
         tensors.map(async (tensor, i) => {
           await (turn = turn.then(() => setImmediate())); // the event loop turns between two tensors
           if (run.isOver) return; // another tensor has failed
-          let averaged: Promise<void>;
-          clock.stage('encode', 'message', () => {
-            averaged = tensor.average(run.ringOf(i), this.seed, number); // runs up to the first request
-          });
-          await averaged!;
+          const average = () => ({ done: tensor.average(run.ringOf(i), this.seed, number) });
+          await clock.stage('encode', 'message', average).done; // the stage lasts up to the first request
           run.end(i);
         }),
       );
