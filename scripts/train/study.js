@@ -8,6 +8,7 @@ const { runExample } = require('./run-example');
 const WORKLOADS = {
   digits: './study/digits',
   language: './study/language',
+  'language-16': './study/language', // on 16 ranks
   'long-language': './study/long-language',
   speech: './study/speech',
 };

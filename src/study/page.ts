@@ -128,13 +128,14 @@ class WorkloadSection {
   }
 
   html(): string {
-    const { name, data, parameters, methods } = this.workload;
+    const { name, data, parameters, ranks, methods } = this.workload;
     const paperModels = [...new Set(methods.flatMap(({ paper }) => paper?.model ?? []))];
     return `<section>
 <h2 class="workload">${escaped(name)}</h2>
 ${factList([
   ['data', data],
   ['model', `${parameters.toLocaleString('en-US')} parameters`],
+  ...(ranks === undefined ? [] : [['ranks', String(ranks)] as const]),
   ['passes if', `${this.margin.score} is ${this.words.margin}`],
 ])}
 ${table(

@@ -143,6 +143,7 @@ const workload = fields<WorkloadResults>({
   name: text,
   data: text,
   parameters: number,
+  ranks: optional(number),
   paper: optional(record(paper)),
   methods: list(fields<MethodResults>(METHOD)),
   controls: fields<WorkloadResults['controls']>({ sameMethod: orNull(control), mustFail: orNull(control) }),

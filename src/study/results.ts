@@ -82,6 +82,8 @@ export interface WorkloadFacts {
   readonly data: string;
   /** How many parameters the model has. */
   readonly parameters: number;
+  /** How many ranks its trainings had, if not as many as those of the other workloads. */
+  readonly ranks?: number;
   /** The compression ratios of a paper, by the name of the method: of another model and other data. */
   readonly paper?: Readonly<Record<string, PaperRatio>>;
 }

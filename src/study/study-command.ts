@@ -43,7 +43,7 @@ const OPTIONS = {
   quick: { type: 'boolean', default: false, describe: 'A few short trainings, which show only that it works' },
   workload: {
     ...TEXT_OPTION,
-    describe: 'Only these, separated by commas: digits, language, long-language, speech [default: all]',
+    describe: 'Only these, separated by commas: digits, language, long-language, language-16, speech [default: all]',
   },
   'data-dir': {
     ...TEXT_OPTION,
@@ -93,7 +93,7 @@ async function study(words: Words): Promise<number> {
   requireOneLauncher('study');
   const plans = plansOf(words);
   const dataDir = dataDirOf(words);
-  const size = { ranks: words.ranks === undefined ? RANKS : parseCount(words.ranks, 'ranks'), quick, dataDir };
+  const given = words.ranks === undefined ? undefined : parseCount(words.ranks, 'ranks');
   requireWritable(json, 'json'); // before the trainings, which take hours
   const logFile = `${json}.trainings`;
   if (restart) rmSync(logFile, { force: true });
@@ -102,6 +102,7 @@ async function study(words: Words): Promise<number> {
   const program = programHash();
   const trainings: LoggedTraining[] = [];
   for (const plan of plans) {
+    const size = { ranks: given ?? plan.ranks ?? RANKS, quick, dataDir };
     log.declare(plan.name, termsOf(plan, size));
     const find = (planned: PlannedTraining) => log.get(keyOf(planned, size));
     const onTraining = (key: string, event: Omit<LoggedTraining, 'program'>) => {
@@ -120,13 +121,13 @@ async function study(words: Words): Promise<number> {
     trainings.push(...state.tuned, ...state.paired);
   }
   const results = summarise(trainings.map(trainingOf), {
-    ...{ machine: thisMachine(), ranks: size.ranks },
+    ...{ machine: thisMachine(), ranks: given ?? RANKS },
     declared: { ...declarationOf(plans, quick), ...(dataDir !== undefined && { notes: OTHER_DATA_NOTES }) },
     limits: dataDir === undefined ? [...OWN_DATA_LIMITS, ...LIMITS] : LIMITS,
     ...{ startedAt: log.startedAt, finishedAt: new Date().toISOString() },
     programs: [...new Set(trainings.map(training => training.program))],
     command: `gradring ${process.argv.slice(2).join(' ')}`,
-    workloads: plans.map(plan => factsOf(plan, trainings)),
+    workloads: plans.map(plan => factsOf(plan, trainings, given)),
   });
   writeFileSync(json, `${JSON.stringify(results)}\n`);
   if (html !== undefined) writeFileSync(html, studyPage(results));
@@ -186,10 +187,10 @@ function pageFrom(file: string): string {
   }
 }
 
-function factsOf({ name, paper }: WorkloadPlan, trainings: readonly LoggedTraining[]) {
+function factsOf({ name, paper, ranks }: WorkloadPlan, trainings: readonly LoggedTraining[], given?: number) {
   const ofWorkload = trainings.filter(({ workload }) => workload === name);
   const { data, parameters } = ofWorkload.find(each => each.parameters > 0) ?? ofWorkload[0]!;
-  return { name, data, parameters, ...(paper && { paper }) };
+  return { name, data, parameters, ...(given === undefined && ranks && { ranks }), ...(paper && { paper }) };
 }
 
 /** Tells of a training, and how long the rest of its workload will take. */

@@ -30,7 +30,7 @@ test('the language model learns on two ranks, the same with the same seed, and d
 test('the language model tries learning rates on text that does not count', async () => {
   await loadBackend({ backend: 'wasm' });
   const ring = await connect();
-  const prepared = await language.prepare(tf, { quick: true, dataDir: undefined });
+  const prepared = await language.prepare(tf, { quick: true, dataDir: undefined, worldSize: 1 });
   const exchanged = { ...prepared, testRows: prepared.tuningRows, tuningRows: prepared.testRows };
   const examplesOf = async (data: typeof prepared, isTuning: boolean) => {
     let optimizer!: tf.Optimizer;

@@ -8,7 +8,9 @@ const { digitsModel } = require('../digits-model');
 const FOLDS = [0, 1, 2, 3, 4];
 const SIDE = 8;
 const PIXELS = SIDE * SIDE;
-const BATCH_SIZE = 8;
+/** The images of a step, of all ranks together. */
+const STEP_IMAGES = 32;
+const EPOCHS = 20;
 const REPORTS = 20;
 /** The standard deviation of the noise; the intensities are 0 to 1. */
 const NOISE = 0.2;
@@ -17,18 +19,20 @@ const MOVE = 1;
 /** Each image is tested so often, with other noise. */
 const TEST_COPIES = 4;
 
-function prepare(tf, { quick, worldSize }) {
+/** Reads the images. Returns what {@link train} needs. Another workload has more epochs. */
+function prepare(tf, { quick, worldSize }, fullEpochs = EPOCHS) {
   const folds = FOLDS.map(fold => {
     const { train, test, source } = loadShippedDigits(tf, { fold });
     return { train: rowsOf(train), test: noisyCopies(tf, rowsOf(test), `test ${fold}`), source };
   });
-  const epochs = quick ? 1 : 20;
-  const stepsPerEpoch = Math.floor(Math.floor(folds[0].train.count / worldSize) / BATCH_SIZE);
+  const epochs = quick ? 1 : fullEpochs;
+  const batchSize = Math.max(1, Math.floor(STEP_IMAGES / worldSize));
+  const stepsPerEpoch = Math.floor(Math.floor(folds[0].train.count / worldSize) / batchSize);
   const data = `${folds[0].source}, moved by up to ${MOVE} pixel and with noise of ${NOISE} of the intensity range`;
-  return { data, folds, epochs, stepsPerEpoch, steps: epochs * stepsPerEpoch };
+  return { data, folds, epochs, batchSize, stepsPerEpoch, steps: epochs * stepsPerEpoch };
 }
 
-async function train({ folds, epochs, stepsPerEpoch, steps }, inputs) {
+async function train({ folds, epochs, batchSize, stepsPerEpoch, steps }, inputs) {
   const { tf, ring, part, wrapped, learningRate, seed, fold, report } = inputs;
   const { train: rows, test } = folds[fold];
   const optimizer = wrapped(tf.train.momentum(learningRate, 0.9));
@@ -40,8 +44,8 @@ async function train({ folds, epochs, stepsPerEpoch, steps }, inputs) {
     const order = shuffled(rows.count, random); // the same on all ranks
     const own = seedrandom(`${seed} epoch ${epoch} rank ${part}`);
     for (let step = 0; step < stepsPerEpoch; step++) {
-      const start = (step * ring.worldSize + part) * BATCH_SIZE;
-      const [x, y] = noisy(tf, rows, order.subarray(start, start + BATCH_SIZE), own);
+      const start = (step * ring.worldSize + part) * batchSize;
+      const [x, y] = noisy(tf, rows, order.subarray(start, start + batchSize), own);
       const cost = await optimizer.minimizeAsync(
         () => tf.metrics.categoricalCrossentropy(y, model.apply(x, { training: true })).mean(),
         true,
@@ -57,6 +61,7 @@ async function train({ folds, epochs, stepsPerEpoch, steps }, inputs) {
     report({ ...point, error: 1 - scoreOf(tf, model, test).score });
     [sum, summed] = [0, 0];
   }
+  await optimizer.synchronize();
   await ring.verifyReplicas(model);
 
   const { bytesSent, denseBytes } = optimizer.statistics;

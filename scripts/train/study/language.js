@@ -3,23 +3,26 @@
 const { lstm } = require('../lstm-model');
 const { loadPennTreebank, loadTensorFlowSource, rowsOf, shuffledBatches } = require('../data/words');
 
-const FULL = { vocabulary: 1000, units: 64, length: 16, rows: 9600, testRows: 2048, batchSize: 8, steps: 1500 };
-const QUICK = { vocabulary: 200, units: 16, length: 8, rows: 960, testRows: 128, batchSize: 8, steps: 40 };
+const FULL = { vocabulary: 1000, units: 64, length: 16, rows: 9600, testRows: 2048, steps: 1500 };
+const QUICK = { vocabulary: 200, units: 16, length: 8, rows: 960, testRows: 128, steps: 40 };
+/** The rows of a step, of all ranks together. */
+const STEP_ROWS = 32;
 const REPORTS = 30;
 /** How many rows of the test set a report tests. */
 const REPORTED_ROWS = 128;
 
 /** Reads the text. Returns what {@link train} needs. `others` are sizes that another workload has. */
-function prepare(tf, { quick, dataDir }, others = {}) {
+function prepare(tf, { quick, dataDir, worldSize }, others = {}) {
   const sizes = { ...(quick ? QUICK : FULL), ...others };
   const { vocabulary } = sizes;
+  const batchSize = Math.max(1, Math.floor(STEP_ROWS / worldSize));
   const corpus = dataDir === undefined ? loadTensorFlowSource(vocabulary) : loadPennTreebank(dataDir, vocabulary);
   const trainRows = rowsOf(tf, corpus.train, sizes);
   const testRows = rowsOf(tf, corpus.test, { ...sizes, rows: sizes.testRows });
   const tuningRows = rowsOf(tf, corpus.valid, { ...sizes, rows: sizes.testRows });
   const [count, testCount] = [trainRows, testRows].map(([x]) => x.shape[0]);
   const data = `${corpus.source}: ${count} rows of ${sizes.length} words, ${testCount} for testing`;
-  return { ...sizes, data, trainRows, testRows, tuningRows };
+  return { ...sizes, batchSize, data, trainRows, testRows, tuningRows };
 }
 
 async function train(prepared, { tf, ring, part, wrapped, isTuning, learningRate, seed, report }) {
