@@ -72,12 +72,13 @@ function addressesInUse(): number {
 /**
  * Checks that a thread can start. If V8 finds no room for it, it ends the whole process.
  *
+ * @param memories How many WebAssembly memories the thread makes.
  * @throws GradringError `ERR_OUT_OF_MEMORY`
  */
-export function requireRoomForThread(): void {
+export function requireRoomForThread(memories = 0): void {
   const limit = addressSpaceLimit();
   if (limit === undefined) return;
-  if (limit - addressesInUse() >= THREAD_BYTES) return;
+  if (limit - addressesInUse() >= THREAD_BYTES + memories * reservedForMemory()) return;
   const words = `There is no room for the communicator's thread.${ifAddressSpaceIsLimited()}`;
   throw new GradringError('ERR_OUT_OF_MEMORY', words);
 }

@@ -105,7 +105,7 @@ const MEASUREMENTS = {
     table: ([{ rows }]) => [
       ['density', ...['compress', 'encode', 'decode', 'step'].map(part => `${part} ms`), 'times as fast'],
       ...rows.map(({ density, rows: cells }) => [
-        String(density),
+        density === 'lowRank' ? 'low rank' : String(density),
         ...['compressMs', 'encodeMs', 'decodeMs', 'stepMs'].map(part => cells.map(cell => ms(cell[part])).join(', ')),
         number(cells[0].stepMs / cells.at(-1).stepMs, 2),
       ]),

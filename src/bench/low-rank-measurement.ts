@@ -1,5 +1,4 @@
-import type { CompressionRing } from '../compression/compressors/compressor';
-import { lowRankCompressor } from '../compression/compressors/low-rank';
+import { lowRankCodes } from '../compression/compressors/low-rank';
 import type { ValueFormat } from '../compression/value-format';
 import type { SharedHeap } from '../memory/shared-heap';
 import type { Pointer } from '../kernels/pointer';
@@ -59,7 +58,7 @@ export async function measureLowRank(
   const { rows, columns, ranks, density, iterations, seed } = measured;
   const elements = rows * columns;
   const source = new GradientSource('normal', elements, seed);
-  const { messageBytes, stepTimes, floorTimes } = await timeSteps(heap, kernels, source, measured);
+  const { messageBytes, stepTimes, floorTimes } = timeSteps(heap, kernels, source, measured);
   const own = timesBesideFloor(stepTimes, floorTimes);
   const common = { elements, density, format: FORMAT, iterations };
   const compression = measureCompression(heap, kernels, source, { ...common, clipNorm: undefined });
@@ -73,21 +72,25 @@ export async function measureLowRank(
   };
 }
 
-async function timeSteps(heap: SharedHeap, kernels: MeasuredKernels, source: GradientSource, measured: LowRankCase) {
+function timeSteps(heap: SharedHeap, kernels: MeasuredKernels, source: GradientSource, measured: LowRankCase) {
   const { rows, columns, rank, ranks, iterations, seed } = measured;
   const elements = rows * columns;
-  const compressor = lowRankCompressor({ rank, step: STEP });
+  const codes = lowRankCodes({ rank, step: STEP });
   const [values, mean, sent] = [0, 1, 2].map(() => new Float32Array(elements)) as [Float32Array, Float32Array, Float32Array]; // prettier-ignore
-  const tensor = { shape: [rows, columns], values, mean, sent, shared: new Float32Array(0) };
   const random = uniformNumbers(seed);
   let messageBytes = 0;
-  // All ranks have the same message: how long it takes to add it does not depend on its numbers.
-  const gather: CompressionRing['gather'] = async (message, read) => {
+  const runStep = (): void => {
+    const code = codes.code([rows, columns], false);
+    const message = code.encode(values, random);
     messageBytes = message.length;
-    for (let from = 0; from < ranks; from++) read(message, from);
+    code.clear();
+    code.add(message);
+    code.take(sent, 1);
+    code.clear();
+    // All ranks have the same message: how long it takes to add it does not depend on its numbers.
+    for (let from = 0; from < ranks; from++) code.add(message);
+    code.take(mean, 1 / ranks);
   };
-  const unused = () => Promise.reject(new Error('lowRank() only gathers.'));
-  const ring: CompressionRing = { rank: 0, worldSize: ranks, gather, mean: unused, largest: unused };
   const floorTimes: number[] = [];
   const stepTimes: number[] = [];
   const places = heap.allocate(layOut(elements, 0).bytes);
@@ -99,7 +102,7 @@ async function timeSteps(heap: SharedHeap, kernels: MeasuredKernels, source: Gra
       const floorStarted = performance.now();
       kernels.streamFloor(floor.gradient, floor.momentum, floor.residual, elements);
       const started = performance.now();
-      await compressor.average({ ...tensor, random }, ring);
+      runStep();
       const ended = performance.now();
       if (iteration < 0) continue;
       floorTimes.push(started - floorStarted);

@@ -688,15 +688,23 @@ export class Communicator {
   }
 
   /**
+   * How many threads of this rank compress.
+   *
+   * @internal
+   */
+  get threads(): number {
+    return this.options.threads ?? defaultThreads(this.thread.position.ranksHere);
+  }
+
+  /**
    * Opens the exchange of the gradients of one training.
    *
    * @internal
    */
   openExchange(input: ExchangeInput): ExchangeHandle {
     const exchange = this.exchanges++;
-    const threads = this.options.threads ?? defaultThreads(this.thread.position.ranksHere);
     const handle = new ExchangeHandle(
-      { ...input, threads },
+      { ...input, threads: this.threads },
       {
         start: step => this.post('exchange', { exchange, step }),
         conclude: applied => this.post('concludeExchange', { exchange, applied }).sleep(),

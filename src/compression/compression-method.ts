@@ -2,8 +2,11 @@ import { LARGEST_DENSITY } from './sparsity-schedule';
 import { type ClipNorms, clipNormsAt } from './clipping';
 import { type Compressor, PLAIN } from './compressors/compressor';
 import { compressorFileHash, compressorOf } from './compressors/compressor-of';
+import { CodedTreatment } from './compressors/coded-treatment';
 import { CompressorTreatment } from './compressors/compressor-treatment';
 import type { CustomCompression } from './compressors/custom-compression';
+import { lowRankCodes } from './compressors/low-rank';
+import type { TensorCodes } from './compressors/tensor-code';
 import {
   type Compression,
   type DgcCompression,
@@ -16,7 +19,7 @@ import { LargestTreatment, RoundedTreatment, type TreatmentKind, WholeTreatment 
 import type { ValueFormat } from './value-format';
 
 /** How the gradients of a step travel: each has a file in `exchange/routes`. */
-export type RouteName = EntryRoute | 'custom';
+export type RouteName = EntryRoute | 'coded' | 'custom';
 
 /** What a training asks of a compression, whatever its kind. {@link methodOf} has one for each kind. */
 export interface CompressionMethod {
@@ -29,6 +32,8 @@ export interface CompressionMethod {
   readonly rescalesResiduals: boolean;
   /** Whether the ranks of a host add their gradients, and send them as one. */
   readonly perHost: boolean;
+  /** Whether any thread may treat any tensor. */
+  readonly usesThreads: boolean;
   /** The seed of its random numbers. */
   readonly seed: number;
   /** The hash of a file that decides what it does, which must be the same on all ranks. */
@@ -50,6 +55,8 @@ export interface CompressionMethod {
    * @throws GradringError `ERR_INVALID_ARGUMENT` if a module cannot be loaded.
    */
   compressors(shapes: readonly (readonly number[])[]): ((isWhole: boolean) => Compressor) | undefined;
+  /** The same for codes. */
+  codes(shapes: readonly (readonly number[])[]): TensorCodes | undefined;
 }
 
 /** The method of a compression. */
@@ -60,7 +67,7 @@ export function methodOf(compression: Compression): CompressionMethod {
     case 'dgc':
       return dgcMethod(compression);
     case 'custom':
-      return customMethod(compression);
+      return compression.compressor in CODES ? codedMethod(compression) : customMethod(compression);
   }
 }
 
@@ -70,10 +77,12 @@ const COMMON = {
   correctsMomentum: false,
   rescalesResiduals: false,
   perHost: false,
+  usesThreads: false,
   seed: 0,
   fileHash: undefined,
   masksAt: () => false,
   compressors: () => undefined,
+  codes: () => undefined,
 } as const satisfies Partial<CompressionMethod>;
 
 function noMethod({ clipNorm }: NoCompression): CompressionMethod {
@@ -95,6 +104,7 @@ function dgcMethod(compression: DgcCompression): CompressionMethod {
     correctsMomentum: momentumCorrection,
     rescalesResiduals: rescaleResiduals,
     perHost,
+    usesThreads: true,
     masksAt: density => density < maskBelow,
     sendsWhole: shape => isSmall(shape, compression),
     treatment(isWhole, density) {
@@ -128,6 +138,25 @@ function customMethod(compression: CustomCompression): CompressionMethod {
       const compressor = compressorOf(compression, shapes);
       return isWhole => (isWhole ? (compressor.small ?? PLAIN) : compressor);
     },
+  };
+}
+
+/** The compressions of codes, by the name of their compressor. */
+const CODES: Readonly<Record<string, (options: never, shapes: readonly (readonly number[])[]) => TensorCodes>> = {
+  lowRank: lowRankCodes,
+};
+
+function codedMethod(compression: CustomCompression): CompressionMethod {
+  const { clipAt, clipNorm, seed, compressor, options } = compression;
+  return {
+    ...COMMON,
+    usesThreads: true,
+    seed,
+    sendsWhole: shape => isSmall(shape, compression),
+    treatment: () => CodedTreatment,
+    routes: () => ['coded'],
+    clipNorms: () => clipNormsAt(clipAt, clipNorm),
+    codes: shapes => CODES[compressor]!(options as never, shapes),
   };
 }
 

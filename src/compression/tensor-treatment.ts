@@ -2,6 +2,7 @@ import type { KernelMemory } from '../kernel-memory';
 import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
 import { INFINITE_MAGNITUDE } from '../kernels/pointer';
 import type { Compressor } from './compressors/compressor';
+import type { TensorCodes } from './compressors/tensor-code';
 import type { TensorEntries } from './gradient-codec';
 import { sentCount } from './sparsity-schedule';
 import { TensorCompressor, type TensorState } from './tensor-compressor';
@@ -21,8 +22,10 @@ export interface TensorPlace extends TensorState {
   readonly kernels: Kernels;
   /** Scratch for the {@link EntryRoom.workspaceBytes} of the treatment. It holds nothing between calls. */
   readonly workspace: Pointer;
-  /** For a {@link CustomCompression} only. */
+  /** For a compression of {@link Compressor}s only. */
   readonly custom?: CustomPlace | undefined;
+  /** For one of {@link TensorCodes} only. */
+  readonly coded?: CodedPlace | undefined;
 }
 
 /** What a {@link Compressor} needs. */
@@ -30,6 +33,14 @@ export interface CustomPlace extends SharedState {
   readonly compressor: Compressor;
   /** Room for what is sent of the tensor in a step, if the compressor keeps the rest. Else it is empty. */
   readonly sent: Float32Array;
+  readonly shape: readonly number[];
+  /** The memory of the kernels. */
+  readonly memory: KernelMemory;
+}
+
+/** What a code needs. */
+export interface CodedPlace {
+  readonly codes: TensorCodes;
   readonly shape: readonly number[];
   /** The memory of the kernels. */
   readonly memory: KernelMemory;

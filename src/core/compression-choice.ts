@@ -14,7 +14,7 @@ const LEAST_SENDS = 0.5;
 /** A choice is said again if it differs by this factor from the last one that was said. */
 const NOTABLE = 2;
 
-/** What low rank computes for a parameter in a step, and beside that for each rank, in ms: docs/performance.md. */
+/** What low rank computes on one thread for a parameter, and beside that for each rank, in ms: docs/performance.md. */
 const LOW_RANK_MS = 7e-6;
 const LOW_RANK_MS_OF_RANK = 0.6e-6;
 
@@ -136,7 +136,8 @@ export class CompressionChoice {
   beginSteps(step: number, parameters: number): void {
     if (step === 0 && this.stepsPerEpoch === undefined) this.warnOfLeftOutStages();
     if (this.given === undefined || this.expected?.since === undefined) this.say(step);
-    const ms = parameters * (LOW_RANK_MS + this.communicator.worldSize * LOW_RANK_MS_OF_RANK);
+    const { worldSize, threads } = this.communicator;
+    const ms = (parameters * (LOW_RANK_MS + worldSize * LOW_RANK_MS_OF_RANK)) / threads;
     if (this.given === undefined && this.compression.kind === 'custom' && ms >= LONG_MS) {
       inform(
         this.communicator,

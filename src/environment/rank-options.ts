@@ -68,9 +68,9 @@ export interface RankOptions {
    */
   readonly advertiseAddr: string | undefined;
   /**
-   * How many threads of a rank compress, encode and decode gradients with `dgc()` or `gradientDropping()`, 1 to 64.
-   * Other compressions use one. The number changes no bit. Default: the rank's share of the cores of its host, less the
-   * one that trains; `GRADRING_THREADS`.
+   * How many threads of a rank compress, encode and decode gradients with `lowRank()`, `dgc()` or `gradientDropping()`,
+   * 1 to 64. Other compressions use one. The number changes no bit. Default: the rank's share of the cores of its host,
+   * less the one that trains; `GRADRING_THREADS`.
    */
   readonly threads: number | undefined;
   /**
@@ -198,7 +198,7 @@ export const RANK_OPTIONS = {
     variable: 'GRADRING_THREADS',
     ...whole(1, MOST_THREADS),
     meaning:
-      'how many [threads](../architecture.md#threads) of a rank compress, encode and decode gradients with `dgc()` or `gradientDropping()`; other compressions use one',
+      'how many [threads](../architecture.md#threads) of a rank compress, encode and decode gradients with `lowRank()`, `dgc()` or `gradientDropping()`; other compressions use one',
     otherwise: 'its share of the cores, less the one that trains',
   },
   linkRate: {

@@ -21,7 +21,10 @@ export interface ExchangeInput {
   readonly arenaBytes?: number;
   /** Fixes the route of entries. A step that sends everything is dense in any case. */
   readonly route?: EntryRoute | undefined;
-  /** How many threads compress, encode and decode, with the comm thread. It changes no bit. Default 1. */
+  /**
+   * How many threads compress, encode and decode, with the comm thread. It changes no bit. A `Compressor` has the comm
+   * thread alone, where it may keep what it likes. Default 1.
+   */
   readonly threads?: number;
 }
 
@@ -60,13 +63,11 @@ export class ExchangeHandle {
     // All ranks must cut at the same variables. One arena is not cut.
     const cut = layouts.length > 1 ? { tensorCounts: layouts.map(({ tensors }) => tensors.length) } : {};
     const sharedLengths = layouts.flatMap(({ tensors }) => tensors.map(({ sharedLength }) => sharedLength));
-    const compressorFile = methodOf(compression).fileHash;
+    const { fileHash: compressorFile, usesThreads } = methodOf(compression);
     const shared = { variables, compression, compressorFile, nesterov, route, sharedLengths, ...cut };
     const hash = crc32(JSON.stringify(shared));
     this.common = { compression, nesterov, hash, route };
-    // A compressor has state and random numbers of its own in one thread.
-    const helpers = compression.kind === 'dgc' ? threads - 1 : 0;
-    this.arenas = layouts.map(layout => allocate(layout, helpers));
+    this.arenas = layouts.map(layout => allocate(layout, usesThreads ? threads - 1 : 0));
     this.places = this.arenas.flatMap(placesIn);
   }
 

@@ -6,18 +6,18 @@ import { clipFactor, type ClipNorms } from '../compression/clipping';
 import { type CompressionMethod, methodOf, type RouteName } from '../compression/compression-method';
 import type { EntryRoute } from '../compression/dgc-options';
 import { GradientCodec } from '../compression/gradient-codec';
-import type { TreatmentStep } from '../compression/tensor-treatment';
+import type { TensorPlace, TreatmentStep } from '../compression/tensor-treatment';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import type { HostRun } from '../transport/ring-place';
 import type { Transport } from '../transport/transport';
 import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
-import type { ReceivedPayload } from '../wire/gradient-payload';
 import type { StepSettings } from '../wire/rank-status';
 import { handOverState, type HostSum, sumOfHost } from './host-sum';
 import { type LinkCost, localLinks, measureLinks } from './link-cost';
 import { type Arena, Means, type Prices, type StepArena, StepClock, stepOf, sumOf } from './routes/route';
-import type { ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
+import { type ExchangePlan, type ExchangeResult, type ExchangeStep, largeShapes } from './messages';
 import { chooseRoute, expectedLoad, pricesOf, ROUTES } from './routes/choose-route';
+import { CodedRoute } from './routes/coded';
 import { CompressorRoute } from './routes/compressor';
 import { ringBytes } from './routes/ring';
 import { ScatterRoute } from './routes/scatter';
@@ -53,12 +53,14 @@ export class GradientExchange {
     this.unmeasured = localLinks(transport.paceNs);
     this.routes = {
       ...ROUTES,
+      coded: new CodedRoute(this.method.seed),
       custom: new CompressorRoute(this.method.seed),
       scatter: new ScatterRoute(this.method.format),
     };
     this.elements = plan.arenas.reduce((sum, { gradients }) => sum + gradients.elementCount, 0);
-    const large = plan.arenas.flatMap(({ tensors }) => tensors.filter(each => !each.isWhole).map(({ shape }) => shape));
+    const large = largeShapes(plan.arenas);
     const compressorFor = this.method.compressors(large);
+    const codes = this.method.codes(large);
     this.threads = new TensorThreads(plan);
     let number = 0;
     this.arenas = plan.arenas.map((arena, index): Arena => {
@@ -68,15 +70,15 @@ export class GradientExchange {
         const compressor = compressorFor?.(tensor.isWhole);
         const sent = new Float32Array(compressor?.errorFeedback ? tensor.elementCount : 0);
         const custom = compressor && { ...tensor, memory, compressor, sent };
-        return { ...tensor, number: number++, kernels, workspace, custom };
+        const coded = codes && { codes, shape: tensor.shape, memory };
+        return { ...tensor, number: number++, kernels, workspace, custom, coded };
       });
       const context = { transport, kernels, memory, scratch: workspace };
       const codec = new GradientCodec(kernels, memory, this.method.format, workspace);
       return { ...arena, index, tensors, context, codec, method: this.method };
     });
-    this.weighsMessages = this.arenas.some(({ tensors }) =>
-      tensors.some(({ custom }) => custom?.compressor.messageBits !== undefined),
-    );
+    const weighs = (tensor: TensorPlace) => tensor.coded !== undefined || tensor.custom?.compressor.messageBits !== undefined; // prettier-ignore
+    this.weighsMessages = this.arenas.some(({ tensors }) => tensors.some(weighs));
   }
 
   /**
@@ -144,12 +146,8 @@ export class GradientExchange {
     const select = () => this.select(arenas, { residualScale, known, isZero: ofHost?.hasSum === false });
     const nonFiniteTensor = await clock.stage('compress', 'select', select);
     const means = new Means(transport.worldSize);
-    const encode = (arena: StepArena) => this.threads.encode(arena);
-    const sum = (arena: StepArena, payloads: readonly ReceivedPayload[]) => {
-      for (const tensor of this.threads.average(arena, payloads)) means.overflow(tensor);
-    };
     const routed = {
-      ...{ call: path, arenas, nonFiniteTensor, notices, means, encode, sum, clock, number, prices },
+      ...{ call: path, arenas, nonFiniteTensor, notices, means, workers: this.threads, clock, number, prices },
       sendsCounts: sumsHost,
     };
     const { nonFinite, notices: agreed } = await this.routes[route].carry(routed);

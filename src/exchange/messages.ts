@@ -26,6 +26,11 @@ export interface ExchangePlan {
   readonly hash: number;
 }
 
+/** The shapes of all tensors but those that are always sent whole. */
+export function largeShapes(arenas: readonly ArenaLayout[]): (readonly number[])[] {
+  return arenas.flatMap(({ tensors }) => tensors.filter(({ isWhole }) => !isWhole).map(({ shape }) => shape));
+}
+
 /** The input of a step, beside the gradients. */
 export interface ExchangeStep {
   /** The number of the step. */

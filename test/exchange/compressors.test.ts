@@ -45,6 +45,7 @@ const STEP = { density: 1, momentumFactor: 0.9, sumOfSquares: 1 };
 
 /** Some steps on all ranks, each with an exchange of its own. */
 async function train(compression: CustomCompression, steps = 4, momentumFactor = 0.9) {
+  const route = compression.compressor === 'lowRank' ? 'coded' : 'custom';
   return Promise.all(
     ring.map(async (communicator, rank) => {
       const exchange = communicator.openExchange({ variables: VARIABLES, compression, nesterov: false });
@@ -53,7 +54,7 @@ async function train(compression: CustomCompression, steps = 4, momentumFactor =
       for (let step = 0; step < steps; step++) {
         gradientsOf(rank, step).forEach((gradient, i) => exchange.gradient(i).set(gradient));
         const result = await exchange.start({ ...STEP, momentumFactor, step }).promise;
-        expect([result.route, result.nonFinite]).toEqual(['custom', undefined]);
+        expect([result.route, result.nonFinite]).toEqual([route, undefined]);
         ({ bytesSent } = result);
         updates.push(VARIABLES.map((_, i) => exchange.gradient(i).slice()));
       }

@@ -121,7 +121,7 @@ test('later steps choose by what was measured, and links within a host are not m
 
 test('a compressor that tells how long its messages are has the links measured, and others need none', async () => {
   for (const { route, links } of await exchangeSlowly(false, undefined, lowRank())) {
-    expect(route).toBe('custom');
+    expect(route).toBe('coded');
     expectSlow(links!);
   }
   for (const { links } of await exchangeSlowly(true, undefined, lowRank())) expect(links).toBeUndefined();

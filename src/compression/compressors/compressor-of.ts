@@ -4,7 +4,6 @@ import { crc32 } from 'node:zlib';
 import { invalidArgument } from '../../errors';
 import type { Compressor, CompressorFactory } from './compressor';
 import type { CustomCompression } from './custom-compression';
-import { lowRankCompressor } from './low-rank';
 import { oneBitCompressor } from './one-bit';
 import { powerSgdCompressor } from './power-sgd';
 import { qsgdCompressor } from './qsgd';
@@ -15,7 +14,6 @@ const BUILT_IN: Readonly<Record<string, CompressorFactory>> = {
   ternGrad: ternGradCompressor,
   qsgd: qsgdCompressor,
   powerSgd: powerSgdCompressor,
-  lowRank: lowRankCompressor,
 };
 
 /**

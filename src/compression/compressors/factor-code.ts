@@ -13,7 +13,7 @@ export interface FactorPlan {
   readonly b: number;
   /** The most columns of each factor. */
   readonly rank: number;
-  /** See {@link lowRankCompressor}. */
+  /** See {@link lowRankCodes}. */
   readonly step: number;
 }
 
@@ -40,7 +40,7 @@ const SUM_LIMIT = 2 ** 31;
 const SMALLEST_PIVOT = 1e-6;
 
 /**
- * The code of {@link lowRankCompressor}. The message: 16 bits with the number of columns. If there are any, a scale,
+ * The code of {@link lowRankCodes}. The message: 16 bits with the number of columns. If there are any, a scale,
  * and for each a multiple mⱼ of 6 bits and the whole numbers of P̂ⱼ and Q̂ⱼ. The matrix is the scale times Σ mⱼP̂ⱼQ̂ⱼᵀ.
  * That sum is exact.
  */

@@ -1,10 +1,9 @@
 import { CodeScratch } from './code-scratch';
-import type { CompressedTensor, CompressionRing, Compressor } from './compressor';
 import { FactorCode } from './factor-code';
-import type { TensorCode } from './tensor-code';
+import type { TensorCodes } from './tensor-code';
 import { WholeCode } from './whole-code';
 
-/** The options of {@link lowRankCompressor}, checked. */
+/** The options of {@link lowRankCodes}, checked. */
 export interface LowRankNumbers {
   /** Undefined: {@link chooseRank}. */
   readonly rank?: number;
@@ -39,29 +38,20 @@ const BITS_PER_ELEMENT = 0.25;
  * Nothing but what was kept lasts from step to step. A product of factors is an exact sum of whole numbers, times one
  * scale. Other sums over a matrix are in float32, in one order: all machines have the same bits.
  */
-export function lowRankCompressor(
+export function lowRankCodes(
   { step, ...given }: LowRankNumbers,
   shapes: readonly (readonly number[])[] = [],
-): Compressor {
+): TensorCodes {
   const rank = given.rank ?? chooseRank(shapes, step);
   let made: CodeScratch | undefined;
-  const scratch = () => (made ??= new CodeScratch()); // only the comm thread needs it
-  const small: Compressor = {
-    errorFeedback: true,
-    messageBits: shape => messageBitsOf(shape, 0, step),
-    average(tensor, ring) {
-      return exchange(new WholeCode(scratch(), tensor.values.length, step), tensor, ring);
-    },
-  };
+  const scratch = () => (made ??= new CodeScratch()); // only threads that code need it
   return {
-    errorFeedback: true,
-    small,
-    messageBits: shape => messageBitsOf(shape, rank, step),
-    average(tensor, ring) {
-      const matrix = matrixOf(tensor.shape);
-      const columns = columnsOf(matrix, rank);
-      if (columns === 0) return small.average(tensor, ring);
-      return exchange(new FactorCode(scratch(), { ...matrix, rank: columns, step }), tensor, ring);
+    messageBits: (shape, isSmall) => messageBitsOf(shape, isSmall ? 0 : rank, step),
+    code(shape, isSmall) {
+      const matrix = matrixOf(shape);
+      const columns = isSmall ? 0 : columnsOf(matrix, rank);
+      if (columns === 0) return new WholeCode(scratch(), matrix.a * matrix.b, step);
+      return new FactorCode(scratch(), { ...matrix, rank: columns, step });
     },
   };
 }
@@ -112,20 +102,4 @@ function matrixOf(shape: readonly number[]): MatrixShape {
 /** How many columns the factors of a matrix have. None, if one column would take more than half of its length. */
 function columnsOf({ a, b }: MatrixShape, rank: number): number {
   return Math.min(rank, Math.floor((a * b) / (a + b) / 2));
-}
-
-/** Sends a tensor in a code, and averages those of all ranks. */
-async function exchange(code: TensorCode, tensor: CompressedTensor, ring: CompressionRing): Promise<void> {
-  const { values, mean, sent, random } = tensor;
-  const message = code.encode(values, random);
-  code.clear();
-  code.add(message);
-  code.take(sent, 1);
-  let added = 0;
-  await ring.gather(message, each => {
-    // The messages of a tensor are read without a pause, so the scratch is its own.
-    if (added === 0) code.clear();
-    code.add(each);
-    if (++added === ring.worldSize) code.take(mean, 1 / ring.worldSize);
-  });
 }

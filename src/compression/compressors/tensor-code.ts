@@ -21,6 +21,21 @@ export interface TensorCode {
   take(into: Float32Array, factor: number): void;
 }
 
+/**
+ * The codes of the tensors of a model. They keep nothing from one message to the next, so any thread may code any
+ * tensor, each with codes of its own.
+ */
+export interface TensorCodes {
+  /**
+   * How many bits the message of a tensor is expected to have.
+   *
+   * @param isSmall Whether the tensor has one dimension, or few elements.
+   */
+  messageBits(shape: readonly number[], isSmall: boolean): number;
+  /** The code of a tensor. It is valid until the next one is made. */
+  code(shape: readonly number[], isSmall: boolean): TensorCode;
+}
+
 /** What the whole numbers of a message are multiplied by: a positive float32, or 0 for nothing. */
 export function writeScale(scale: number, writer: BitWriter): void {
   writer.write(bitsOf(scale), 32);

@@ -1,5 +1,5 @@
 import { sparseAllReduce, type SparsePart } from '../../collectives/sparse-all-reduce';
-import { encodeGradientPayload, encodeNonFinite } from '../../wire/gradient-payload';
+import { encodeGradientPayload, encodeNonFinite, type ReceivedPayload } from '../../wire/gradient-payload';
 import {
   allOf,
   type EntryLoad,
@@ -44,7 +44,7 @@ export function hopsOf(worldSize: number): number {
  * This rank's payloads, one for each arena. The means take the place of the gradients.
  */
 export function encodePayloads(step: RoutedStep, arenas: readonly StepArena[]): SparsePart[] {
-  const { nonFiniteTensor, notices, clock, sendsCounts, encode, sum } = step;
+  const { nonFiniteTensor, notices, clock, sendsCounts, workers, means } = step;
   return clock.stage('encode', 'payload', () =>
     arenas.map((arena): SparsePart => {
       const { tensors } = arena;
@@ -52,13 +52,14 @@ export function encodePayloads(step: RoutedStep, arenas: readonly StepArena[]): 
       const counts = sendsCounts ? tensors.map(({ count }) => count) : undefined;
       const payload =
         nonFiniteTensor === undefined
-          ? encodeGradientPayload({ format, counts, streams: encode(arena), notices })
+          ? encodeGradientPayload({ format, counts, streams: workers.encode(arena), notices })
           : encodeNonFinite(nonFiniteTensor);
       const expected = tensors.map(({ elementCount, count }) => ({
         elementCount,
         count: sendsCounts ? undefined : count,
       }));
-      return { payload, format, tensors: expected, sum: payloads => sum(arena, payloads) };
+      const sum = (payloads: readonly ReceivedPayload[]) => means.overflow(workers.average(arena, payloads));
+      return { payload, format, tensors: expected, sum };
     }),
   );
 }

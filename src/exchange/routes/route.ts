@@ -2,6 +2,7 @@ import type { CollectiveCall, CollectiveContext } from '../../collectives/collec
 import type { Agreed, NonFinite } from '../../collectives/sparse-all-reduce';
 import { clipFactor } from '../../compression/clipping';
 import type { CompressionMethod } from '../../compression/compression-method';
+import type { CodedTreatment, MessageSeeds } from '../../compression/compressors/coded-treatment';
 import type { GradientCodec } from '../../compression/gradient-codec';
 import type { GradientStreams } from '../../compression/gradient-streams';
 import type { TensorPlace, TensorTreatment, TreatmentStep } from '../../compression/tensor-treatment';
@@ -36,10 +37,7 @@ export interface RoutedStep {
   /** What this rank tells the others: a byte of bits. */
   readonly notices: number;
   readonly means: Means;
-  /** Encodes the entries of an arena. The streams are valid until the next call for it. */
-  readonly encode: (arena: StepArena) => GradientStreams;
-  /** Decodes the payloads of all ranks. Their mean takes the place of the gradients. */
-  readonly sum: (arena: StepArena, payloads: readonly ReceivedPayload[]) => void;
+  readonly workers: TensorWorkers;
   readonly clock: StepClock;
   /** The number of the step in its training. */
   readonly number: number;
@@ -47,6 +45,34 @@ export interface RoutedStep {
   readonly prices: Prices;
   /** Whether a payload says how many entries each tensor has: ranks may differ. */
   readonly sendsCounts: boolean;
+}
+
+/** What works on the tensors of a step, on several threads if the rank has them. */
+export interface TensorWorkers {
+  /** Encodes the entries of an arena. The streams are valid until the next call. */
+  encode(arena: StepArena): GradientStreams;
+  /**
+   * Decodes the payloads of all ranks. Their mean takes the place of the gradients.
+   *
+   * @returns the tensors whose sum has overflowed.
+   * @throws GradringError `ERR_PROTOCOL`, naming the rank, for a payload that does not fit the tensors.
+   */
+  average(arena: StepArena, payloads: readonly ReceivedPayload[]): Set<TensorTreatment>;
+  /** Makes the messages of tensors, in their order. The event loop turns meanwhile. */
+  writeMessages(coded: CodedTensors, seeds: MessageSeeds): Promise<Uint8Array[]>;
+  /**
+   * Adds the messages of all ranks. Their mean takes the place of the gradients. The event loop turns meanwhile.
+   *
+   * @param byRank Of each rank those of all tensors.
+   * @throws GradringError `ERR_PROTOCOL`, naming the rank, for a message that cannot be read.
+   */
+  addMessages(coded: CodedTensors, byRank: readonly (readonly Uint8Array[])[]): Promise<void>;
+}
+
+/** Some tensors of an arena, each of which travels as a message. */
+export interface CodedTensors {
+  readonly arena: StepArena;
+  readonly tensors: readonly CodedTreatment[];
 }
 
 /** What a rank sends in a step: the tensors that are sent whole, and the entries of the others. */
@@ -219,9 +245,9 @@ export class Means {
     }
   }
 
-  /** The sum of a tensor has overflowed. */
-  overflow(tensor: TensorTreatment): void {
-    this.overflowed.add(tensor);
+  /** The sums of these tensors have overflowed. */
+  overflow(tensors: Iterable<TensorTreatment>): void {
+    for (const tensor of tensors) this.overflowed.add(tensor);
   }
 
   /** Takes means, which are in the place of the gradients. */

@@ -59,7 +59,7 @@ export class ScatterRoute implements Pick<Route, 'carry'> {
     });
     const agreed = together(told);
     if (agreed.nonFinite?.rank !== undefined) return agreed;
-    for (const { nonFinite } of told) if (nonFinite !== undefined) means.overflow(tensorOf(arenas, nonFinite.tensor));
+    for (const { nonFinite } of told) if (nonFinite !== undefined) means.overflow([tensorOf(arenas, nonFinite.tensor)]);
     if (agreed.nonFinite !== undefined) return { notices: 0 };
     clock.stage('decode', 'sum', () => {
       for (const { tensors, context } of others) {

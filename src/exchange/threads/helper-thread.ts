@@ -2,12 +2,15 @@
 import { receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { sumSection } from '../../collectives/sparse-all-reduce';
 import { methodOf } from '../../compression/compression-method';
+import type { CodedTreatment } from '../../compression/compressors/coded-treatment';
 import { GradientCodec } from '../../compression/gradient-codec';
 import type { TensorTreatment } from '../../compression/tensor-treatment';
 import { serializeError } from '../../errors';
 import { instantiateKernels } from '../../kernels/wasm-kernels';
+import { largeShapes } from '../messages';
 import { ofPart, treatmentsOf } from '../routes/route';
 import {
+  addMessages,
   CONTROL,
   type HelperCommand,
   type HelperData,
@@ -21,6 +24,7 @@ import {
 
 const { plan, helper, control, outcomes, port } = workerData as HelperData;
 const method = methodOf(plan.compression);
+const codes = method.codes(largeShapes(plan.arenas));
 
 let number = 0;
 const arenas = plan.arenas.map(arena => {
@@ -29,13 +33,43 @@ const arenas = plan.arenas.map(arena => {
   const end = workspace + arena.helperBytes;
   const kernels = instantiateKernels(memory);
   const codec = new GradientCodec(kernels, memory, method.format, workspace);
-  const tensors = arena.tensors.map(tensor => ({ ...tensor, number: number++, kernels, workspace }));
+  const tensors = arena.tensors.map(tensor => {
+    const coded = codes && { codes, shape: tensor.shape, memory };
+    return { ...tensor, number: number++, kernels, workspace, coded };
+  });
   return { ...arena, method, kernels, codec, workspace, end, tensors };
 });
 
-function carryOut({ work, arena: index, part, step, onlyApplied, payloads, first }: HelperCommand): void {
+function carryOut(command: HelperCommand): void {
+  const { arena: index, part, step, first } = command;
   const arena = arenas[index]!;
   const tensors = ofPart(treatmentsOf(arena, step), part);
+  const { count, run } = itemsFor(command, arena, tensors);
+  takeItems(control, first, count, item => {
+    try {
+      run(item);
+    } catch (error) {
+      tell({ error: serializeError(error, 'ERR_COMM_THREAD') });
+    }
+  });
+}
+
+/** How many items a command has, and what runs one. */
+function itemsFor(
+  { work, onlyApplied, payloads, messages }: HelperCommand,
+  arena: (typeof arenas)[number],
+  tensors: readonly TensorTreatment[],
+): { readonly count: number; readonly run: (item: number) => void } {
+  if (work === 'writeMessages' || work === 'addMessages') {
+    const { places, seeds, received } = messages!;
+    const run = (item: number): void => {
+      const tensor = tensors[places[item]!] as CodedTreatment;
+      if (work === 'addMessages') return addMessages(tensor, received![item]!);
+      const written = tensor.message(seeds!);
+      tell({ item, written }, [written.buffer as ArrayBuffer]);
+    };
+    return { count: places.length, run };
+  }
   const items = itemsOf(work, tensors);
   const means = work === 'average' ? meansIn(arena, tensors, payloads.length, noteOverflow) : undefined;
   const run = (item: number): void => {
@@ -56,13 +90,7 @@ function carryOut({ work, arena: index, part, step, onlyApplied, payloads, first
         return sumSection(means!, payloads, section);
     }
   };
-  takeItems(control, first, items.length, item => {
-    try {
-      run(item);
-    } catch (error) {
-      tell({ error: serializeError(error, 'ERR_COMM_THREAD') });
-    }
-  });
+  return { count: items.length, run };
 }
 
 function noteOverflow(tensor: TensorTreatment): void {

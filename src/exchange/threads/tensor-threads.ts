@@ -1,6 +1,7 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { requireRoomForThread } from '../../address-space';
 import { sumSection } from '../../collectives/sparse-all-reduce';
+import { methodOf } from '../../compression/compression-method';
 import {
   type GradientStreams,
   joinSections,
@@ -8,21 +9,28 @@ import {
   type SectionStreams,
   sectionsOf,
 } from '../../compression/gradient-streams';
+import type { MessageSeeds } from '../../compression/compressors/coded-treatment';
 import type { TensorTreatment } from '../../compression/tensor-treatment';
 import { deserializeError } from '../../errors';
 import { ownFile } from '../../own-file';
 import type { ReceivedPayload } from '../../wire/gradient-payload';
 import type { ExchangePlan } from '../messages';
-import { type StepArena, sumOf } from '../routes/route';
+import { type CodedTensors, type StepArena, sumOf, type TensorWorkers } from '../routes/route';
 import {
+  addMessages,
+  bySize,
   CONTROL,
+  type Failure,
   type HelperCommand,
   type HelperData,
   type HelperMessage,
   itemsOf,
   meansIn,
+  type MessageInput,
+  type MessageWork,
   noteOutcome,
   takeItems,
+  takeItemsByTurns,
   takeOutcome,
   type TensorWork,
 } from './tensor-work';
@@ -40,13 +48,13 @@ interface Helper {
 }
 
 /**
- * Compresses, encodes, averages and settles the tensors of a step on several threads: the comm thread, and helpers that
- * sleep between steps. One thread does a tensor, as it would be done without helpers. So the number of threads changes
- * no bit. All threads work in the memory of the arenas, where each has a workspace of its own.
+ * Does the work of a step on several threads: the comm thread, and helpers that sleep between steps. One thread does a
+ * tensor, as it would be done without helpers. So the number of threads changes no bit. All threads work in the memory
+ * of the arenas, where each has a workspace of its own.
  *
  * What is too small to be worth a helper, this thread does by itself.
  */
-export class TensorThreads {
+export class TensorThreads implements TensorWorkers {
   private helpers: readonly Helper[];
   private readonly control = new Int32Array(new SharedArrayBuffer(4 * CONTROL.words));
   private readonly outcomes: Float64Array;
@@ -68,7 +76,7 @@ export class TensorThreads {
     const workerData: HelperData = { plan, helper, control: this.control, outcomes: this.outcomes, port: port2 };
     const file = ownFile('exchange/threads/helper-thread.js');
     try {
-      requireRoomForThread();
+      requireRoomForThread(methodOf(plan.compression).codes([]) === undefined ? 0 : 1);
       const worker = new Worker(file, { workerData, transferList: [port2], execArgv: [], env: {} });
       worker.unref();
       port1.unref();
@@ -97,7 +105,6 @@ export class TensorThreads {
     return tensors.filter(tensor => !takeOutcome(outcomes, tensor)).at(-1)?.number;
   }
 
-  /** Encodes the entries of an arena. The streams are valid until the next call. */
   encode(arena: StepArena): GradientStreams {
     const { tensors, codec } = arena;
     if (!this.isWorthHelp(arena)) return codec.encode(tensors);
@@ -109,12 +116,6 @@ export class TensorThreads {
     return joinSections(coded);
   }
 
-  /**
-   * Decodes the payloads of all ranks. Their mean takes the place of the gradients.
-   *
-   * @returns the tensors whose sum has overflowed.
-   * @throws GradringError `ERR_PROTOCOL`, naming the rank, for a payload that does not fit the tensors.
-   */
   average(arena: StepArena, payloads: readonly ReceivedPayload[]): Set<TensorTreatment> {
     const { tensors, codec, workspace, bytes } = arena;
     const { outcomes } = this;
@@ -132,22 +133,48 @@ export class TensorThreads {
     return overflowed;
   }
 
+  async writeMessages({ arena, tensors }: CodedTensors, seeds: MessageSeeds): Promise<Uint8Array[]> {
+    const order = bySize(tensors);
+    const written: Uint8Array[] = [];
+    const keep = (item: number, message: Uint8Array) => (written[order[item]!] = message);
+    const write = (item: number) => keep(item, tensors[order[item]!]!.message(seeds));
+    const messages = { places: order.map(i => placeOf(tensors[i]!, arena)), seeds };
+    await this.runByTurns('writeMessages', arena, messages, write, keep);
+    return written;
+  }
+
+  async addMessages({ arena, tensors }: CodedTensors, byRank: readonly (readonly Uint8Array[])[]): Promise<void> {
+    const order = bySize(tensors);
+    const share = this.sharer(sumOf(byRank.flat(), ({ length }) => length));
+    const received = order.map(i => byRank.map(messages => share(messages[i]!)));
+    const add = (item: number) => addMessages(tensors[order[item]!]!, received[item]!);
+    const messages = { places: order.map(i => placeOf(tensors[i]!, arena)), received };
+    await this.runByTurns('addMessages', arena, messages, add);
+  }
+
   /** The payloads, with their streams in memory that all threads share. It is valid until the next call. */
   private shared(payloads: readonly ReceivedPayload[]): ReceivedPayload[] {
-    const bytes = sumOf(payloads, ({ streams }) => streams.indices.length + streams.values.length);
+    const share = this.sharer(sumOf(payloads, ({ streams }) => streams.indices.length + streams.values.length));
+    return payloads.map(({ streams, ...payload }) => {
+      return { ...payload, streams: { ...streams, indices: share(streams.indices), values: share(streams.values) } };
+    });
+  }
+
+  /**
+   * Makes room for so many bytes in memory that all threads share. The function copies bytes there, which are valid
+   * until the next call.
+   */
+  private sharer(bytes: number): (given: Uint8Array) => Uint8Array {
     if (this.memory.byteLength < bytes || this.memory.byteLength > MOST_UNUSED * bytes) {
       this.memory = new SharedArrayBuffer(bytes);
     }
     let start = 0;
-    const copy = (stream: Uint8Array): Uint8Array => {
-      const into = new Uint8Array(this.memory, start, stream.length);
-      into.set(stream);
-      start += stream.length;
+    return given => {
+      const into = new Uint8Array(this.memory, start, given.length);
+      into.set(given);
+      start += given.length;
       return into;
     };
-    return payloads.map(({ streams, ...payload }) => {
-      return { ...payload, streams: { ...streams, indices: copy(streams.indices), values: copy(streams.values) } };
-    });
   }
 
   /** Takes what the receivers of the entries got out of the state. */
@@ -173,40 +200,82 @@ export class TensorThreads {
 
   /** Runs a work on all threads. Returns when all items are done. */
   private run(
-    work: TensorWork,
-    { index, part, tensors, step, kept }: StepArena,
+    work: Exclude<TensorWork, MessageWork>,
+    arena: StepArena,
     run: (item: Section) => void,
-    {
-      payloads = [],
-      onCoded,
-    }: {
-      readonly payloads?: readonly ReceivedPayload[];
-      readonly onCoded?: (item: number, coded: SectionStreams) => void;
-    } = {},
+    { payloads = [], onCoded }: { readonly payloads?: readonly ReceivedPayload[]; readonly onCoded?: OnCoded } = {},
   ): void {
+    const items = itemsOf(work, arena.tensors);
+    const begun = this.begin(work, arena, items.length, { payloads });
+    const failure = takeItems(this.control, begun.first, items.length, item => run(items[item]!));
+    this.end(begun, failure, message => {
+      if ('coded' in message) onCoded?.(message.item, message.coded);
+    });
+  }
+
+  /** Runs a work on messages on all threads. The event loop turns before each item of this thread. */
+  private async runByTurns(
+    work: MessageWork,
+    arena: StepArena,
+    messages: MessageInput,
+    run: (item: number) => void,
+    onWritten?: (item: number, written: Uint8Array) => void,
+  ): Promise<void> {
+    const begun = this.begin(work, arena, messages.places.length, { messages });
+    const failure = await takeItemsByTurns(this.control, begun.first, begun.count, run);
+    this.end(begun, failure, message => {
+      if ('written' in message) onWritten?.(message.item, message.written);
+    });
+  }
+
+  /** Tells the helpers of a work. */
+  private begin(
+    work: TensorWork,
+    { index, part, step, kept }: StepArena,
+    count: number,
+    given: Pick<HelperCommand, 'messages'> & Partial<Pick<HelperCommand, 'payloads'>>,
+  ): Begun {
     const { control } = this;
-    const items = itemsOf(work, tensors);
-    const helpers = items.length > 1 ? this.helpers : [];
+    const helpers = count > 1 ? this.helpers : [];
     const first = Atomics.load(control, CONTROL.next);
     Atomics.store(control, CONTROL.done, 0);
     const onlyApplied = kept.length > 0;
-    const command: HelperCommand = { work, arena: index, part, step, onlyApplied, payloads, first };
+    const command: HelperCommand = { work, arena: index, part, step, onlyApplied, payloads: [], ...given, first };
     for (const { port } of helpers) port.postMessage(command);
     Atomics.add(control, CONTROL.commands, 1);
     Atomics.notify(control, CONTROL.commands);
-    let failure = takeItems(control, first, items.length, number => run(items[number]!));
-    for (let done; (done = Atomics.load(control, CONTROL.done)) < items.length;) {
-      Atomics.wait(control, CONTROL.done, done);
-    }
+    return { helpers, first, count };
+  }
+
+  /** Waits for the items that helpers have taken. Throws the first error of any thread. */
+  private end({ helpers, count }: Begun, own: Failure | undefined, onMessage: (message: HelperMessage) => void): void {
+    const { control } = this;
+    for (let done; (done = Atomics.load(control, CONTROL.done)) < count;) Atomics.wait(control, CONTROL.done, done);
+    let failure = own;
     for (const { port } of helpers) {
       for (let received; (received = receiveMessageOnPort(port)) !== undefined;) {
         const message = received.message as HelperMessage;
         if ('error' in message) failure ??= { error: deserializeError(message.error) };
-        else onCoded?.(message.item, message.coded);
+        else onMessage(message);
       }
     }
     if (failure !== undefined) throw failure.error;
   }
+}
+
+type OnCoded = (item: number, coded: SectionStreams) => void;
+
+/** A work that the helpers have been told of. */
+interface Begun {
+  readonly helpers: readonly Helper[];
+  /** The number of the first item. */
+  readonly first: number;
+  readonly count: number;
+}
+
+/** The place of a tensor among those of its arena. */
+function placeOf(tensor: TensorTreatment, { tensors }: StepArena): number {
+  return tensor.number - tensors[0]!.number;
 }
 
 function elementsOf(tensors: readonly { readonly elementCount: number }[]): number {

@@ -1,5 +1,8 @@
+import { setImmediate } from 'node:timers/promises';
 import type { MessagePort } from 'node:worker_threads';
+import { blaming } from '../../collectives/blaming';
 import type { Sums } from '../../collectives/sparse-all-reduce';
+import type { CodedTreatment, MessageSeeds } from '../../compression/compressors/coded-treatment';
 import { GradientCodec } from '../../compression/gradient-codec';
 import { type Section, type SectionStreams, sectionsOf } from '../../compression/gradient-streams';
 import type { TensorTreatment, TreatmentStep } from '../../compression/tensor-treatment';
@@ -10,7 +13,10 @@ import type { ExchangePlan } from '../messages';
 import type { TensorPart } from '../routes/route';
 
 /** What several threads do to the tensors of an arena. */
-export type TensorWork = 'compress' | 'encode' | 'average' | 'settle';
+export type TensorWork = 'compress' | 'encode' | 'average' | 'settle' | MessageWork;
+
+/** What they do to tensors that travel as messages. */
+export type MessageWork = 'writeMessages' | 'addMessages';
 
 /** Words of the control block that all threads share. */
 export const CONTROL = {
@@ -44,23 +50,45 @@ export interface HelperCommand {
   readonly onlyApplied: boolean;
   /** For `average`: those of all ranks. Their streams are in memory that all threads share. */
   readonly payloads: readonly ReceivedPayload[];
+  /** For a {@link MessageWork}. */
+  readonly messages?: MessageInput | undefined;
   /** The number of the first item. */
   readonly first: number;
 }
 
+/** Which tensors a {@link MessageWork} is for, and what it needs. Each tensor is an item. */
+export interface MessageInput {
+  /** The places of the tensors among those of the arena, the largest first. */
+  readonly places: readonly number[];
+  /** For `writeMessages`. */
+  readonly seeds?: MessageSeeds;
+  /** For `addMessages`: for each tensor the messages of all ranks, in memory that all threads share. */
+  readonly received?: readonly (readonly Uint8Array[])[];
+}
+
 /** What a helper tells before its item counts as done. */
 export type HelperMessage =
-  { readonly item: number; readonly coded: SectionStreams } | { readonly error: SerializedError };
+  | { readonly item: number; readonly coded: SectionStreams }
+  | { readonly item: number; readonly written: Uint8Array }
+  | { readonly error: SerializedError };
 
 /**
  * The items of a work, the same on all threads. One thread does an item: a section of the tensors, or one tensor, which
  * is a section by itself here.
  */
-export function itemsOf(work: TensorWork, tensors: readonly TensorTreatment[]): Section[] {
+export function itemsOf(work: Exclude<TensorWork, MessageWork>, tensors: readonly TensorTreatment[]): Section[] {
   if (work === 'encode' || work === 'average') return sectionsOf(tensors);
-  // The largest first, or all threads would wait for it at the end.
-  const bySize = [...tensors.keys()].sort((a, b) => tensors[b]!.elementCount - tensors[a]!.elementCount);
-  return bySize.map((from, number) => ({ number, of: tensors.length, from, until: from + 1 }));
+  return bySize(tensors).map((from, number) => ({ number, of: tensors.length, from, until: from + 1 }));
+}
+
+/** The places of tensors, the largest first: else all threads would wait for it at the end. */
+export function bySize(tensors: readonly TensorTreatment[]): number[] {
+  return [...tensors.keys()].sort((a, b) => tensors[b]!.elementCount - tensors[a]!.elementCount);
+}
+
+/** Replaces the gradient of a tensor by the mean of the messages of all ranks. */
+export function addMessages(tensor: CodedTreatment, messages: readonly Uint8Array[]): void {
+  tensor.average(messages, blaming);
 }
 
 /** What a thread works with in an arena. */
@@ -91,34 +119,69 @@ export function meansIn(
   return { kernels, codec, tensors: sums, room: { start, bytes: end - start }, onSummed };
 }
 
+/** What the first item that failed has thrown. */
+export interface Failure {
+  readonly error: unknown;
+}
+
 /**
  * Takes items of a command by turns with the other threads, until none is left, and runs each of them.
  *
- * A helper that is late finds that all have been taken, though other commands have followed: then the next item is not
- * one of these.
- *
  * @param first The number of the first item.
- * @returns the first error. The other items are run all the same, because somebody waits for all of them.
+ * @returns the first failure. The other items are run all the same, because somebody waits for all of them.
  */
 export function takeItems(
   control: Int32Array,
   first: number,
   count: number,
   run: (item: number) => void,
-): { readonly error: unknown } | undefined {
-  let failure: { readonly error: unknown } | undefined;
+): Failure | undefined {
+  let failure: Failure | undefined;
+  for (let item; (item = takeItem(control, first, count)) !== undefined;) {
+    const failed = endItem(control, count, item, run);
+    failure ??= failed;
+  }
+  return failure;
+}
+
+/** The same, but the event loop turns before each item. */
+export async function takeItemsByTurns(...given: Parameters<typeof takeItems>): Promise<Failure | undefined> {
+  const [control, first, count, run] = given;
+  let failure: Failure | undefined;
+  for (;;) {
+    await setImmediate();
+    const item = takeItem(control, first, count);
+    if (item === undefined) return failure;
+    const failed = endItem(control, count, item, run);
+    failure ??= failed;
+  }
+}
+
+/**
+ * The next item of a command that nobody has taken, undefined if there is none.
+ *
+ * A helper that is late finds that all have been taken, though other commands have followed: then the next item is not
+ * one of these.
+ */
+function takeItem(control: Int32Array, first: number, count: number): number | undefined {
   for (;;) {
     const next = Atomics.load(control, CONTROL.next);
     const item = (next - first) | 0;
-    if (item < 0 || item >= count) return failure;
-    if (Atomics.compareExchange(control, CONTROL.next, next, (next + 1) | 0) !== next) continue;
-    try {
-      run(item);
-    } catch (error) {
-      failure ??= { error };
-    }
-    if (Atomics.add(control, CONTROL.done, 1) === count - 1) Atomics.notify(control, CONTROL.done);
+    if (item < 0 || item >= count) return undefined;
+    if (Atomics.compareExchange(control, CONTROL.next, next, (next + 1) | 0) === next) return item;
   }
+}
+
+/** Runs an item. It counts as done, whatever it throws. */
+function endItem(control: Int32Array, count: number, item: number, run: (item: number) => void): Failure | undefined {
+  let failure: Failure | undefined;
+  try {
+    run(item);
+  } catch (error) {
+    failure = { error };
+  }
+  if (Atomics.add(control, CONTROL.done, 1) === count - 1) Atomics.notify(control, CONTROL.done);
+  return failure;
 }
 
 /** What came of a work for a tensor: {@link TensorTreatment.largest}, or one of these. */

@@ -1,4 +1,5 @@
 import type { CompressedTensor, Compressor, CompressionRing } from '../../../src/compression/compressors/compressor';
+import { lowRankCodes, type LowRankNumbers } from '../../../src/compression/compressors/low-rank';
 import { randomOf } from '../../../src/compression/compressors/random-of';
 
 /** The state of a tensor on one rank, and what a step did with it. */
@@ -80,4 +81,27 @@ export class FakeRanks {
     );
     return ranks.map(({ mean }) => mean);
   }
+}
+
+/** Low rank as a compressor, for {@link FakeRanks}: what the exchange does with the codes of a tensor. */
+export function lowRankCompressor(numbers: LowRankNumbers): Compressor & { readonly small: Compressor } {
+  const codes = lowRankCodes(numbers);
+  const compressor = (isSmall: boolean): Compressor => ({
+    errorFeedback: true,
+    messageBits: shape => codes.messageBits(shape, isSmall),
+    async average({ shape, values, mean, sent, random }, ring) {
+      const message = codes.code(shape, isSmall).encode(values, random);
+      const sum = (messages: readonly Uint8Array[], into: Float32Array) => {
+        const code = codes.code(shape, isSmall);
+        code.clear();
+        for (const each of messages) code.add(each);
+        code.take(into, 1 / messages.length);
+      };
+      sum([message], sent);
+      const messages: Uint8Array[] = [];
+      await ring.gather(message, each => void messages.push(each));
+      sum(messages, mean);
+    },
+  });
+  return { ...compressor(false), small: compressor(true) };
 }

@@ -3,7 +3,9 @@ import * as addressSpace from '../../../src/address-space';
 import * as sparseAllReduce from '../../../src/collectives/sparse-all-reduce';
 import { CollectiveCall, SCRATCH_BYTES } from '../../../src/collectives/collective-call';
 import { Communicator } from '../../../src/communicator/communicator';
-import { dgc, type DgcOptions } from '../../../src/compression/dgc-options';
+import { CodedTreatment } from '../../../src/compression/compressors/coded-treatment';
+import { lowRank } from '../../../src/compression/compressors/custom-compression';
+import { type Compression, dgc, type DgcOptions } from '../../../src/compression/dgc-options';
 import { GradientCodec } from '../../../src/compression/gradient-codec';
 import * as gradientStreams from '../../../src/compression/gradient-streams';
 import { LargestTreatment } from '../../../src/compression/tensor-treatment';
@@ -13,6 +15,7 @@ import { GradientExchange, settingsOf } from '../../../src/exchange/gradient-exc
 import { instantiateKernels } from '../../../src/kernels/wasm-kernels';
 import { SharedHeap } from '../../../src/memory/shared-heap';
 import { SoloTransport } from '../../../src/transport/transport';
+import * as compressorMessages from '../../../src/wire/compressor-messages';
 import { casesOf } from '../../support/cases';
 import { random } from '../../support/random';
 import { closeRing, freePort, until } from '../../support/rings';
@@ -41,9 +44,9 @@ afterEach(() => {
 });
 
 /** The exchange of a rank that is alone. */
-function rankOf(threads: number, options = OPTIONS, arenaBytes = 2 ** 32) {
+function rankOf(threads: number, options = OPTIONS, arenaBytes = 2 ** 32, compression: Compression = dgc(options)) {
   const line = { start: jest.fn(), conclude: jest.fn(), close: jest.fn() };
-  const input = { variables: VARIABLES, compression: dgc(options), nesterov: true, route: 'sparse', threads } as const;
+  const input = { variables: VARIABLES, compression, nesterov: true, route: 'sparse', threads } as const;
   const handle = new ExchangeHandle({ ...input, arenaBytes }, line);
   const transport = new SoloTransport();
   const exchange = new GradientExchange(transport, handle.plan);
@@ -115,6 +118,45 @@ test.each(casesOf<ValueFormat>(['float16', 'int8'], ['float32', 'log4']))('%s: h
     expect(actual.map((bytes, i) => bytes.equals(expected[i]!))).toEqual(actual.map(() => true));
   }
   expect(seen).toEqual({ compress: true, encode: true, average: true, settle: true });
+});
+
+describe('low rank', () => {
+  const lowRankOn = (threads: number, arenaBytes?: number) => rankOf(threads, OPTIONS, arenaBytes, lowRank());
+
+  test.each([
+    ['one arena', 2 ** 32],
+    ['several arenas', 24 * 2 ** 20],
+  ])('helpers write and add messages, and change no bit: %s', async (_, arenaBytes) => {
+    const [alone, helped] = [lowRankOn(1, arenaBytes), lowRankOn(3, arenaBytes)];
+    expect(helped.handle.plan.arenas.length > 1).toBe(arenaBytes < 2 ** 32);
+    const spies = (['message', 'average'] as const).map(work => jest.spyOn(CodedTreatment.prototype, work));
+    const own = () => spies.map(spy => spy.mock.calls.length);
+    const seen = [false, false];
+    for (let step = 0; step < MOST_STEPS && seen.includes(false); step++) {
+      const expected = await alone.run(step);
+      expect(own()).toEqual([VARIABLES.length, VARIABLES.length]);
+      spies.forEach(spy => spy.mockClear());
+      const actual = await helped.run(step);
+      own().forEach((calls, i) => (seen[i] ||= calls < VARIABLES.length));
+      spies.forEach(spy => spy.mockClear());
+      expect(actual.map((bytes, i) => bytes.equals(expected[i]!))).toEqual(actual.map(() => true));
+    }
+    expect(seen).toEqual([true, true]);
+  });
+
+  test('a message that is bad is told by whichever thread reads it, and the next step is as ever', async () => {
+    const [alone, helped] = [lowRankOn(1), lowRankOn(3)];
+    const { encodeMessages } = compressorMessages;
+    const damaged = jest
+      .spyOn(compressorMessages, 'encodeMessages')
+      .mockImplementation(messages => encodeMessages(messages.map(each => each.subarray(0, each.length >> 1))));
+    await expect(helped.run(0)).rejects.toMatchObject({ code: 'ERR_PROTOCOL', details: { rank: 0 } });
+    expect(damaged).toHaveBeenCalled();
+    damaged.mockRestore();
+    const expected = await alone.run(0);
+    const actual = await helped.run(0); // what was accumulated is not accumulated twice
+    expect(actual.map((each, i) => each.equals(expected[i]!))).toEqual(actual.map(() => true));
+  });
 });
 
 test('helpers work in several arenas', async () => {
