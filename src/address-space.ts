@@ -28,10 +28,10 @@ export interface AddressSpaceNeeds {
 }
 
 /**
- * A rank has three WebAssembly memories: that of the communicator, that of a model, and that of the compressor
- * `lowRank`. With the backend wasm there is one more. V8 reserves 8 or 10 GiB for each, whatever its size. If the trap
- * handler of V8 is off, V8 reserves 4 GiB for a memory that can grow, and little for others. Some versions of Node turn
- * it off by themselves.
+ * A rank has three WebAssembly memories: that of the communicator, that of a model, and that in which `lowRank` writes
+ * messages. (Its helper threads would have more, but there are none if addresses are limited.) With the backend wasm
+ * there is one more. V8 reserves 8 or 10 GiB for each, whatever its size. If the trap handler of V8 is off, V8 reserves
+ * 4 GiB for a memory that can grow, and little for others. Some versions of Node turn it off by themselves.
  */
 export function addressSpaceNeeds(): AddressSpaceNeeds {
   const each = reservedForMemory();
@@ -72,13 +72,12 @@ function addressesInUse(): number {
 /**
  * Checks that a thread can start. If V8 finds no room for it, it ends the whole process.
  *
- * @param memories How many WebAssembly memories the thread makes.
  * @throws GradringError `ERR_OUT_OF_MEMORY`
  */
-export function requireRoomForThread(memories = 0): void {
+export function requireRoomForThread(): void {
   const limit = addressSpaceLimit();
   if (limit === undefined) return;
-  if (limit - addressesInUse() >= THREAD_BYTES + memories * reservedForMemory()) return;
+  if (limit - addressesInUse() >= THREAD_BYTES) return;
   const words = `There is no room for the communicator's thread.${ifAddressSpaceIsLimited()}`;
   throw new GradringError('ERR_OUT_OF_MEMORY', words);
 }

@@ -1,3 +1,4 @@
+import { addressSpaceLimit } from '../address-space';
 import { LARGEST_DENSITY } from './sparsity-schedule';
 import { type ClipNorms, clipNormsAt } from './clipping';
 import { type Compressor, PLAIN } from './compressors/compressor';
@@ -55,7 +56,7 @@ export interface CompressionMethod {
    * @throws GradringError `ERR_INVALID_ARGUMENT` if a module cannot be loaded.
    */
   compressors(shapes: readonly (readonly number[])[]): ((isWhole: boolean) => Compressor) | undefined;
-  /** The same for codes. */
+  /** The codes of the tensors of a model with these large shapes. Undefined if its treatments need none. */
   codes(shapes: readonly (readonly number[])[]): TensorCodes | undefined;
 }
 
@@ -150,7 +151,8 @@ function codedMethod(compression: CustomCompression): CompressionMethod {
   const { clipAt, clipNorm, seed, compressor, options } = compression;
   return {
     ...COMMON,
-    usesThreads: true,
+    // Each thread has a memory of its own, which reserves far more addresses than it uses.
+    usesThreads: addressSpaceLimit() === undefined,
     seed,
     sendsWhole: shape => isSmall(shape, compression),
     treatment: () => CodedTreatment,

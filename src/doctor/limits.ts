@@ -20,7 +20,7 @@ export function coresFinding(): Finding {
 
 export function memoryFinding(): Finding {
   const [free, total] = [freemem(), totalmem()];
-  const words = `${gibibytes(free)} of ${gibibytes(total)} free; beside the model and TensorFlow, a rank needs about 16 bytes for each parameter, and 4 more for each element of the largest matrix`;
+  const words = `${gibibytes(free)} of ${gibibytes(total)} free; beside the model and TensorFlow, a rank needs about 16 bytes for each parameter, and on each of its threads 4 more for each element of the largest matrix`;
   return { what: 'Memory', verdict: 'ok', words, details: { freeBytes: free, totalBytes: total } };
 }
 

@@ -56,8 +56,8 @@ export interface ArenaLayout {
  * before. There is at least one arena. The same arguments give the same arenas; the ranks of a ring depend on that.
  *
  * An arena costs 12 bytes a parameter (g, u, v), 8 bytes for each entry that the compression sends at its largest
- * density (4 for those of tensors that are sent whole, if values are rounded), and scratch: half a byte a parameter of
- * its largest sparse variable, or 256 KiB.
+ * density (4 for those of tensors that are sent whole, if values are rounded, or as messages), and scratch: half a byte
+ * a parameter of its largest sparse variable, or 256 KiB.
  *
  * @param arenaBytes The most that an arena may take.
  * @throws GradringError `ERR_OUT_OF_MEMORY` for a variable that does not fit in an arena of its own.

@@ -4,7 +4,8 @@ import type { TensorCode } from './tensor-code';
 
 /**
  * A gradient that travels as the message of a {@link TensorCode}, with error feedback: what the message lacks is added
- * to the gradient of the next step. Until there is a message, all of the gradient counts as sent, as by the dense ring.
+ * to the gradient of the next step. `values` is what counts as sent: at first all that has accumulated, which the dense
+ * ring would send; after {@link message}, what the message holds.
  */
 export class CodedTreatment extends RoundedTreatment {
   private readonly coded = this.place.coded!;

@@ -5,7 +5,7 @@ import { invalidArgument } from '../../errors';
 import { requirePlain } from '../../plain-json';
 import { type ClipPlace, requireClipPlace, requireNorm } from '../clipping';
 
-/** What every compression has that is a {@link Compressor}. */
+/** What every compression has that is a {@link Compressor}, and {@link lowRank}. */
 export interface CustomOptions {
   /** As for {@link dgc}: the norm to which the gradient of the whole ring is clipped. Default: no clipping. */
   readonly clipNorm?: number | undefined;
@@ -20,7 +20,10 @@ export interface CustomOptions {
   readonly seed?: number | undefined;
 }
 
-/** A compression whose {@link Compressor} is made on each thread that needs it. Plain data. */
+/**
+ * A compression whose {@link Compressor}, or its codes with {@link lowRank}, is made on each thread that needs
+ * it. Plain data.
+ */
 export interface CustomCompression {
   readonly kind: 'custom';
   /** The name of a compressor of gradring, or the path of a module that exports a {@link CompressorFactory}. */

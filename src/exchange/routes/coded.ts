@@ -5,7 +5,7 @@ import type { CodedTreatment } from '../../compression/compressors/coded-treatme
 import { decodeMessages, encodeMessages } from '../../wire/compressor-messages';
 import { divideMessages } from './divide-messages';
 import { agree } from './ring';
-import type { CodedTensors, Route, RoutedStep } from './route';
+import type { MessageTensors, Route, RoutedStep } from './route';
 import { SumBuffer } from './sum-buffer';
 
 /**
@@ -45,7 +45,7 @@ export class CodedRoute implements Pick<Route, 'carry'> {
     return agreed;
   }
 
-  private async gather(path: CollectiveCall, step: RoutedStep, parts: readonly CodedTensors[]): Promise<void> {
+  private async gather(path: CollectiveCall, step: RoutedStep, parts: readonly MessageTensors[]): Promise<void> {
     const { clock, number, workers } = step;
     const seeds = { seed: this.seed, step: number, rank: path.rank };
     const own = await clock.stage('encode', 'messages', async () => {

@@ -59,18 +59,18 @@ export interface TensorWorkers {
    */
   average(arena: StepArena, payloads: readonly ReceivedPayload[]): Set<TensorTreatment>;
   /** Makes the messages of tensors, in their order. The event loop turns meanwhile. */
-  writeMessages(coded: CodedTensors, seeds: MessageSeeds): Promise<Uint8Array[]>;
+  writeMessages(coded: MessageTensors, seeds: MessageSeeds): Promise<Uint8Array[]>;
   /**
    * Adds the messages of all ranks. Their mean takes the place of the gradients. The event loop turns meanwhile.
    *
    * @param byRank Of each rank those of all tensors.
    * @throws GradringError `ERR_PROTOCOL`, naming the rank, for a message that cannot be read.
    */
-  addMessages(coded: CodedTensors, byRank: readonly (readonly Uint8Array[])[]): Promise<void>;
+  addMessages(coded: MessageTensors, byRank: readonly (readonly Uint8Array[])[]): Promise<void>;
 }
 
 /** Some tensors of an arena, each of which travels as a message. */
-export interface CodedTensors {
+export interface MessageTensors {
   readonly arena: StepArena;
   readonly tensors: readonly CodedTreatment[];
 }

@@ -16,6 +16,7 @@ import {
   type HelperData,
   type HelperMessage,
   itemsOf,
+  messagesFor,
   meansIn,
   noteOutcome,
   takeItems,
@@ -64,7 +65,7 @@ function itemsFor(
     const { places, seeds, received } = messages!;
     const run = (item: number): void => {
       const tensor = tensors[places[item]!] as CodedTreatment;
-      if (work === 'addMessages') return addMessages(tensor, received![item]!);
+      if (work === 'addMessages') return addMessages(tensor, messagesFor(item, received!));
       const written = tensor.message(seeds!);
       tell({ item, written }, [written.buffer as ArrayBuffer]);
     };

@@ -1,7 +1,6 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { requireRoomForThread } from '../../address-space';
 import { sumSection } from '../../collectives/sparse-all-reduce';
-import { methodOf } from '../../compression/compression-method';
 import {
   type GradientStreams,
   joinSections,
@@ -15,7 +14,7 @@ import { deserializeError } from '../../errors';
 import { ownFile } from '../../own-file';
 import type { ReceivedPayload } from '../../wire/gradient-payload';
 import type { ExchangePlan } from '../messages';
-import { type CodedTensors, type StepArena, sumOf, type TensorWorkers } from '../routes/route';
+import { type MessageTensors, type StepArena, sumOf, type TensorWorkers } from '../routes/route';
 import {
   addMessages,
   bySize,
@@ -28,6 +27,7 @@ import {
   meansIn,
   type MessageInput,
   type MessageWork,
+  type ReceivedMessages,
   noteOutcome,
   takeItems,
   takeItemsByTurns,
@@ -76,7 +76,7 @@ export class TensorThreads implements TensorWorkers {
     const workerData: HelperData = { plan, helper, control: this.control, outcomes: this.outcomes, port: port2 };
     const file = ownFile('exchange/threads/helper-thread.js');
     try {
-      requireRoomForThread(methodOf(plan.compression).codes([]) === undefined ? 0 : 1);
+      requireRoomForThread();
       const worker = new Worker(file, { workerData, transferList: [port2], execArgv: [], env: {} });
       worker.unref();
       port1.unref();
@@ -133,7 +133,7 @@ export class TensorThreads implements TensorWorkers {
     return overflowed;
   }
 
-  async writeMessages({ arena, tensors }: CodedTensors, seeds: MessageSeeds): Promise<Uint8Array[]> {
+  async writeMessages({ arena, tensors }: MessageTensors, seeds: MessageSeeds): Promise<Uint8Array[]> {
     const order = bySize(tensors);
     const written: Uint8Array[] = [];
     const keep = (item: number, message: Uint8Array) => (written[order[item]!] = message);
@@ -143,13 +143,23 @@ export class TensorThreads implements TensorWorkers {
     return written;
   }
 
-  async addMessages({ arena, tensors }: CodedTensors, byRank: readonly (readonly Uint8Array[])[]): Promise<void> {
+  async addMessages({ arena, tensors }: MessageTensors, byRank: readonly (readonly Uint8Array[])[]): Promise<void> {
     const order = bySize(tensors);
-    const share = this.sharer(sumOf(byRank.flat(), ({ length }) => length));
-    const received = order.map(i => byRank.map(messages => share(messages[i]!)));
-    const add = (item: number) => addMessages(tensors[order[item]!]!, received[item]!);
-    const messages = { places: order.map(i => placeOf(tensors[i]!, arena)), received };
-    await this.runByTurns('addMessages', arena, messages, add);
+    const messagesOf = (tensor: number) => byRank.map(messages => messages[tensor]!);
+    const add = (item: number) => addMessages(tensors[order[item]!]!, messagesOf(order[item]!));
+    const places = order.map(i => placeOf(tensors[i]!, arena));
+    const received =
+      this.helpers.length === 0 ? undefined : this.sharedMessages(order.flatMap(messagesOf), byRank.length);
+    await this.runByTurns('addMessages', arena, { places, received }, add);
+  }
+
+  /** Messages in memory that all threads share. It is valid until the next call. */
+  private sharedMessages(messages: readonly Uint8Array[], ranks: number): ReceivedMessages {
+    let end = 0;
+    const ends = Uint32Array.from(messages, ({ length }) => (end += length));
+    const share = this.sharer(end);
+    for (const message of messages) share(message);
+    return { bytes: new Uint8Array(this.memory), ends, ranks };
   }
 
   /** The payloads, with their streams in memory that all threads share. It is valid until the next call. */

@@ -62,8 +62,22 @@ export interface MessageInput {
   readonly places: readonly number[];
   /** For `writeMessages`. */
   readonly seeds?: MessageSeeds;
-  /** For `addMessages`: for each tensor the messages of all ranks, in memory that all threads share. */
-  readonly received?: readonly (readonly Uint8Array[])[];
+  /** For `addMessages`. */
+  readonly received?: ReceivedMessages | undefined;
+}
+
+/** The messages of all ranks for some tensors, in memory that all threads share. */
+export interface ReceivedMessages {
+  readonly bytes: Uint8Array;
+  /** Where each message ends: those of all ranks for the first tensor, then for the next. */
+  readonly ends: Uint32Array;
+  readonly ranks: number;
+}
+
+/** Those for one of the tensors, by rank. */
+export function messagesFor(item: number, { bytes, ends, ranks }: ReceivedMessages): Uint8Array[] {
+  const first = item * ranks;
+  return Array.from({ length: ranks }, (_, rank) => bytes.subarray(ends[first + rank - 1] ?? 0, ends[first + rank]));
 }
 
 /** What a helper tells before its item counts as done. */

@@ -11,6 +11,7 @@ import * as gradientStreams from '../../../src/compression/gradient-streams';
 import { LargestTreatment } from '../../../src/compression/tensor-treatment';
 import type { ValueFormat } from '../../../src/compression/value-format';
 import { ExchangeHandle } from '../../../src/exchange/exchange-handle';
+import * as divideMessages from '../../../src/exchange/routes/divide-messages';
 import { GradientExchange, settingsOf } from '../../../src/exchange/gradient-exchange';
 import { instantiateKernels } from '../../../src/kernels/wasm-kernels';
 import { SharedHeap } from '../../../src/memory/shared-heap';
@@ -144,18 +145,69 @@ describe('low rank', () => {
     expect(seen).toEqual([true, true]);
   });
 
-  test('a message that is bad is told by whichever thread reads it, and the next step is as ever', async () => {
+  /** Runs steps until helpers take part in them. Returns the number of the next step. */
+  async function untilHelped(ranks: readonly ReturnType<typeof rankOf>[]): Promise<number> {
+    const spy = jest.spyOn(CodedTreatment.prototype, 'average');
+    for (let step = 0; step < MOST_STEPS; step++) {
+      spy.mockClear();
+      for (const rank of ranks) await rank.run(step);
+      if (spy.mock.calls.length < ranks.length * VARIABLES.length) {
+        spy.mockRestore();
+        return step + 1;
+      }
+    }
+    throw new Error('Helpers never took part.');
+  }
+
+  test('a message that is bad is told by a helper that reads it, and the next step is as ever', async () => {
     const [alone, helped] = [lowRankOn(1), lowRankOn(3)];
+    const next = await untilHelped([alone, helped]);
     const { encodeMessages } = compressorMessages;
-    const damaged = jest
+    jest
       .spyOn(compressorMessages, 'encodeMessages')
       .mockImplementation(messages => encodeMessages(messages.map(each => each.subarray(0, each.length >> 1))));
-    await expect(helped.run(0)).rejects.toMatchObject({ code: 'ERR_PROTOCOL', details: { rank: 0 } });
-    expect(damaged).toHaveBeenCalled();
-    damaged.mockRestore();
-    const expected = await alone.run(0);
-    const actual = await helped.run(0); // what was accumulated is not accumulated twice
+    jest.spyOn(CodedTreatment.prototype, 'average').mockReturnValue(); // this thread reads nothing
+    await expect(helped.run(next)).rejects.toMatchObject({ code: 'ERR_PROTOCOL', details: { rank: 0 } });
+    jest.restoreAllMocks();
+    const expected = await alone.run(next);
+    const actual = await helped.run(next); // what was accumulated is not accumulated twice
     expect(actual.map((each, i) => each.equals(expected[i]!))).toEqual(actual.map(() => true));
+  });
+
+  test('what was sent leaves the residuals if the others have applied the step, and else does not', async () => {
+    const [done, failed, undone] = [lowRankOn(1), lowRankOn(1), lowRankOn(1)];
+    const residualsOf = ({ handle }: typeof done) => VARIABLES.map((_, v) => Buffer.from(handle.residual(v).slice().buffer)); // prettier-ignore
+    await done.run(0);
+    jest.spyOn(compressorMessages, 'decodeMessages').mockImplementation(() => {
+      throw new Error('on purpose'); // the messages were written
+    });
+    for (const rank of [failed, undone]) await expect(rank.run(0)).rejects.toThrow('on purpose');
+    jest.restoreAllMocks();
+    failed.exchange.conclude(true);
+    expect(residualsOf(failed)).toEqual(residualsOf(done));
+    undone.exchange.conclude(false);
+    VARIABLES.forEach((_, v) => expect(undone.handle.residual(v)).toEqual(gradientsOf(0)[v]));
+  });
+
+  test('tensors that the dense ring averages sooner lose nothing there', async () => {
+    const [one, other] = [lowRankOn(1), lowRankOn(1)];
+    const isDense = (v: number) => v === 0 || v === 3;
+    await one.run(0);
+    jest.spyOn(divideMessages, 'divideMessages').mockImplementation(messages => ({
+      gathered: messages.filter((_, v) => !isDense(v)),
+      dense: messages.filter((_, v) => isDense(v)),
+    }));
+    await other.run(0);
+    VARIABLES.forEach((_, v) => {
+      const [update, residual] = [other.handle.gradient(v), other.handle.residual(v)];
+      if (isDense(v)) {
+        expect(residual.every(value => value === 0)).toBe(true);
+        const gradient = gradientsOf(0)[v]!;
+        expect(update.every((value, i) => Math.abs(value - 1.9 * gradient[i]!) < 1e-6)).toBe(true); // with momentum
+      } else {
+        expect(Buffer.compare(Buffer.from(update.buffer, update.byteOffset, update.byteLength), Buffer.from(one.handle.gradient(v).slice().buffer))).toBe(0); // prettier-ignore
+      }
+    });
   });
 });
 
@@ -219,13 +271,16 @@ test('a payload that is bad is told by whichever thread decodes it, and the next
   expect(actual.map((each, i) => each.equals(expected[i]!))).toEqual(actual.map(() => true));
 });
 
-test('ranks with several numbers of threads get the same update', async () => {
+test.each([
+  ['dgc()', dgc(OPTIONS)],
+  ['lowRank()', lowRank()],
+])('%s: ranks with several numbers of threads get the same update', async (_, compression) => {
   const [worldSize, masterPort] = [2, await freePort()];
   const ring = await Promise.all(
     [3, 1].map((threads, rank) => Communicator.connect({ rank, worldSize, masterPort, threads })),
   );
   const handles = ring.map(rank => {
-    return rank.openExchange({ variables: VARIABLES, compression: dgc(OPTIONS), nesterov: false, route: 'sparse' });
+    return rank.openExchange({ variables: VARIABLES, compression, nesterov: false, route: 'sparse' });
   });
   expect(handles.map(({ plan }) => plan.arenas[0]!.helperWorkspaces.length)).toEqual([2, 0]);
   for (let number = 0; number < 3; number++) {
