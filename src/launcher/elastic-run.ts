@@ -1,19 +1,31 @@
-import { counted } from '../counted';
+import { counted, listed } from '../counted';
 import { agreedValues, readRankOption, readRankOptions } from '../environment/rank-options';
 import { untilFilesCanBeOpened } from '../open-files';
 import { Coordinator } from '../rendezvous/coordinator';
 import { CoordinatorSocket } from '../rendezvous/coordinator-socket';
 import { type RunSecurity, securityOf } from '../rendezvous/run-security';
 import type { ElasticPlan, LaunchPlan } from './launch-options';
-import { MemberStates } from './member-states';
+import { MemberStates, middleOf } from './member-states';
 import type { RankOutputs } from './rank-outputs';
 import type { RankOutcome } from './rank-process';
-import type { Meeting } from './rank-starter';
+import type { Meeting, RankStarter } from './rank-starter';
 import { describeLastWords } from './summary';
 import { endedWell, type RunEnd, type RunPolicy, type Supervisor } from './supervisor';
 
+/** After so many attempts in succession in which members do not connect, one of them is killed. */
+const MOST_UNCONNECTED = 2;
+
 /** The launcher holds three pipes to each rank, and its connection to the rendezvous. */
 const LAUNCHER_FILES_PER_RANK = 4;
+
+/** What an elastic run needs. */
+export interface ElasticInput {
+  readonly plan: LaunchPlan;
+  readonly elastic: ElasticPlan;
+  readonly starter: RankStarter;
+  readonly meeting: Meeting;
+  readonly outputs: RankOutputs;
+}
 
 /**
  * The policy of an elastic run: the ranks continue after losses while enough are left. The launcher holds the
@@ -30,16 +42,16 @@ export class ElasticRun implements RunPolicy {
   private readonly coordinator: Coordinator;
   private readonly security: RunSecurity | undefined;
   private restarts = 0;
+  /** How often in succession members came, but did not connect to their neighbours. */
+  private unconnectedCount = 0;
   /** Ranks whose processes have ended with exit code 0, but have not left the ring. They may be done nevertheless. */
   private readonly vanished = new Set<number>();
 
   private constructor(
     private readonly supervisor: Supervisor,
-    private readonly plan: LaunchPlan,
-    private readonly elastic: ElasticPlan,
-    private readonly meeting: Meeting,
-    private readonly outputs: RankOutputs,
+    private readonly given: ElasticInput,
   ) {
+    const { plan, elastic, meeting } = given;
     this.states = new MemberStates(plan.ranks);
     const { runId, runToken } = meeting;
     const env = { ...process.env, ...plan.env }; // as the ranks get it; they check its values
@@ -56,19 +68,14 @@ export class ElasticRun implements RunPolicy {
         waitMs: (_, patienceMs) => patienceMs,
         onFormed: (generation, members) => this.onFormed(generation, members),
         onAbsent: members => this.killAbsent(members),
+        onUnconnected: (members, ring) => this.endUnconnected(members, ring),
       },
     });
   }
 
   /** Runs all ranks to their end. */
-  static async run(
-    supervisor: Supervisor,
-    plan: LaunchPlan,
-    elastic: ElasticPlan,
-    meeting: Meeting,
-    outputs: RankOutputs,
-  ): Promise<RunEnd> {
-    const run = new ElasticRun(supervisor, plan, elastic, meeting, outputs);
+  static async run(supervisor: Supervisor, given: ElasticInput): Promise<RunEnd> {
+    const run = new ElasticRun(supervisor, given);
     try {
       return await run.untilOver();
     } finally {
@@ -77,8 +84,9 @@ export class ElasticRun implements RunPolicy {
   }
 
   private async untilOver(): Promise<RunEnd> {
-    const { masterAddr, masterPort } = this.meeting;
-    await untilFilesCanBeOpened(LAUNCHER_FILES_PER_RANK * this.plan.ranks, 'The launcher');
+    const { plan, meeting } = this.given;
+    const { masterAddr, masterPort } = meeting;
+    await untilFilesCanBeOpened(LAUNCHER_FILES_PER_RANK * plan.ranks, 'The launcher');
     const socket = CoordinatorSocket.open({ masterAddr, masterPort, security: this.security }, this.coordinator);
     try {
       return await this.supervisor.run(this);
@@ -106,10 +114,13 @@ export class ElasticRun implements RunPolicy {
 
   decide(losses: readonly RankOutcome[]): 'go on' | 'fail' | 'start again' {
     const left = this.leftCount;
-    const { min } = this.elastic;
+    const { min } = this.given.elastic;
     const lost = losses.map(describe).join(', ');
     if (left < min) {
-      const why = left > 0 || !areAlike(losses) ? this.whyNoRestart() : 'all failed by themselves, and would again';
+      const why =
+        left > 0 || !areAlike(losses)
+          ? this.whyNoRestart(this.given.plan.seats.keys())
+          : 'all failed by themselves, and would again';
       this.say(
         `${lost}; ${counted(left, 'rank')} left, fewer than ${min}: ${why ?? `all are started again (${this.nextRestart()})`}`,
       );
@@ -143,19 +154,25 @@ export class ElasticRun implements RunPolicy {
   }
 
   /** Why a single lost rank is not started again. Undefined: it is. */
-  private whyNoReplacement(): string | undefined {
+  private whyNoReplacement(rank: number): string | undefined {
     const [done] = this.states.in('finished');
-    return done === undefined ? this.whyNoRestart() : `rank ${done} is done, so the others will be soon`;
+    return done === undefined ? this.whyNoRestart([rank]) : `rank ${done} is done, so the others will be soon`;
   }
 
-  private whyNoRestart(): string | undefined {
-    return this.restarts < this.elastic.maxRestarts ? undefined : 'no restart is left';
+  /** Why these ranks are not started again. Undefined: they are. */
+  private whyNoRestart(ranks: Iterable<number>): string | undefined {
+    if (this.restarts >= this.given.elastic.maxRestarts) return 'no restart is left';
+    for (const rank of ranks) {
+      const why = this.given.starter.whyNot(rank);
+      if (why !== undefined) return why;
+    }
+    return undefined;
   }
 
   private replace(rank: number): void {
-    const why = this.whyNoReplacement();
+    const why = this.whyNoReplacement(rank);
     if (why !== undefined) {
-      if (this.elastic.maxRestarts > 0) this.say(`rank ${rank} is not started again: ${why}`);
+      if (this.given.elastic.maxRestarts > 0) this.say(`rank ${rank} is not started again: ${why}`);
       return;
     }
     this.say(`rank ${rank} is started again (${this.nextRestart()}), and joins when the others let it in`);
@@ -176,18 +193,19 @@ export class ElasticRun implements RunPolicy {
       `gradring: rank ${rank} is not started again: it failed by itself before the others let it in, and would fail again. ` +
         'Correct the script for the next run: a process that is started again runs it from the beginning, and must call ' +
         'ring.join(…) or checkpoint.resume() before it trains.',
-      ...describeLastWords(rank, this.outputs.lastWords(rank)),
+      ...describeLastWords(rank, this.given.outputs.lastWords(rank)),
     ]);
   }
 
   /** Counts one more restart. */
   private nextRestart(): string {
-    return `restart ${++this.restarts} of ${this.elastic.maxRestarts}`;
+    return `restart ${++this.restarts} of ${this.given.elastic.maxRestarts}`;
   }
 
   private onFormed(generation: number, members: readonly number[]): void {
     const isFirst = !this.states.hasRing;
     this.members = members;
+    this.unconnectedCount = 0;
     this.states.admit(members);
     if (!isFirst)
       this.say(`generation ${generation} has formed: ${counted(members.length, 'rank')}, ${members.join(', ')}`);
@@ -197,7 +215,7 @@ export class ElasticRun implements RunPolicy {
   /** The others go on without these ranks, so they were not done. They are lost, if enough ranks are left. */
   private loseVanished(): void {
     for (const rank of this.vanished) {
-      if (this.leftCount <= this.elastic.min) break;
+      if (this.leftCount <= this.given.elastic.min) break;
       this.say(`rank ${rank} has called process.exit before the others were done, and without ring.close()`);
       this.states.set(rank, 'lost');
       this.supervisor.lose(rank);
@@ -212,8 +230,17 @@ export class ElasticRun implements RunPolicy {
     }
   }
 
+  /** The network between them may be cut, though each reaches the launcher. Without one of them a ring can form. */
+  private endUnconnected(members: readonly number[], ring: readonly number[]): void {
+    if (!this.states.hasRing || ++this.unconnectedCount < MOST_UNCONNECTED) return;
+    this.unconnectedCount = 0;
+    const rank = middleOf(members, ring);
+    this.say(`${listed('rank', members)} cannot connect to their neighbours; rank ${rank} is killed, so that the others can continue`); // prettier-ignore
+    this.supervisor.kill(rank);
+  }
+
   private say(words: string): void {
-    void this.outputs.say([`gradring: ${words}.`]);
+    void this.given.outputs.say([`gradring: ${words}.`]);
   }
 }
 

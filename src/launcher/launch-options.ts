@@ -1,7 +1,8 @@
-import path from 'node:path';
 import { statSync } from 'node:fs';
+import path from 'node:path';
 import { isMainThread } from 'node:worker_threads';
 import { checkOptions } from '../check-options';
+import { counted } from '../counted';
 import type { FoundPlace } from '../environment/find-place';
 import { MAX_PORT, withoutBrackets } from '../environment/network';
 import {
@@ -64,8 +65,8 @@ export interface LaunchOptions extends Partial<Pick<RankOptions, LaunchedOption>
   readonly tokenFile?: string;
   /**
    * Makes the run elastic: when ranks are lost, the others continue while at least this many are left. With fewer, the
-   * run fails, or all ranks are started again if {@link maxRestarts} allows it. One node only, and not from a worker
-   * thread. Default: not elastic; with `maxRestarts`, the number of ranks.
+   * run fails, or all ranks are started again if {@link maxRestarts} allows it. One launcher only, and not from a
+   * worker thread. Default: not elastic; with `maxRestarts`, the number of ranks.
    */
   readonly min?: number;
   /**
@@ -266,8 +267,6 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
 const NOT_BESIDE_HOSTS: { readonly [name in keyof LaunchOptions]?: (hosts: string) => string } = {
   nodes: hosts => `is for a launcher on each host; with ${hosts} one launcher starts all ranks`,
   nodeRank: hosts => `is for a launcher on each host; with ${hosts} one launcher starts all ranks`,
-  min: hosts => `works on one host only; with ${hosts} a lost rank ends the run`,
-  maxRestarts: hosts => `works on one host only; with ${hosts} a lost rank ends the run`,
   ...Object.fromEntries(OF_ONE_HOST.map(name => [name, hosts => `is about one host; ${hosts} may name several`])),
 };
 
@@ -293,7 +292,7 @@ function planHosts(options: LaunchOptions, { nameOf, valueOf }: OptionWords): Re
 }
 
 function planElastic(
-  { min, maxRestarts }: LaunchOptions,
+  { min, maxRestarts, hosts }: LaunchOptions,
   ranks: number,
   nodes: number,
   words: OptionWords,
@@ -310,7 +309,9 @@ function planElastic(
       `An elastic run (${nameOf('min')}, ${nameOf('maxRestarts')}) must be launched on the main thread of its process: a worker thread may be terminated with the rendezvous open, which would abort the process.`,
     );
   }
-  if (min !== undefined) requireWhole(words, 'min', min, 1, ranks, `, because ${nameOf('ranks')} is ${ranks}`);
+  const why =
+    hosts === undefined ? `${nameOf('ranks')} is ${ranks}` : `${nameOf('hosts')} has ${counted(ranks, 'rank')}`;
+  if (min !== undefined) requireWhole(words, 'min', min, 1, ranks, `, because ${why}`);
   if (maxRestarts !== undefined) requireWhole(words, 'maxRestarts', maxRestarts, 0, MAX_RESTARTS);
   return { min: min ?? ranks, maxRestarts: maxRestarts ?? 0 };
 }

@@ -105,5 +105,5 @@ async function runRanks(
   });
   if (plan.elastic === undefined) return supervisor.run(endTogether(plan.failureGraceMs));
   const { ElasticRun } = await import('./elastic-run'); // ZeroMQ is needed only here
-  return ElasticRun.run(supervisor, plan, plan.elastic, meeting, outputs);
+  return ElasticRun.run(supervisor, { plan, elastic: plan.elastic, starter, meeting, outputs });
 }

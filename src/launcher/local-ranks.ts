@@ -23,6 +23,10 @@ export class LocalRanks implements RankStarter {
     return new RankProcess(this.command(localRank, told));
   }
 
+  whyNot(): undefined {
+    return undefined;
+  }
+
   close(): void {
     if (this.socketFolder !== undefined) rmSync(this.socketFolder, { recursive: true, force: true });
   }

@@ -47,3 +47,20 @@ export class MemberStates {
     for (const rank of ranks) if (this.states[rank] === 'waiting') this.states[rank] = 'ring';
   }
 }
+
+/**
+ * Of members that are not connected, the one in the middle of those that are beside each other: the neighbours of a
+ * member whose host is cut off are not connected either.
+ *
+ * @param ring All members that come, in their order.
+ */
+export function middleOf(unconnected: readonly number[], ring: readonly number[]): number {
+  const isIn = (place: number) => unconnected.includes(ring.at(place % ring.length)!);
+  const first = Math.max(
+    0,
+    ring.findIndex((_, place) => isIn(place) && !isIn(place + ring.length - 1)),
+  );
+  let count = 0;
+  while (count < ring.length && isIn(first + count)) count++;
+  return ring.at((first + (count >> 1)) % ring.length)!;
+}

@@ -23,6 +23,8 @@ export interface RankStarter {
    * @throws GradringError `ERR_RANK_FAILED` if that is known to be impossible at once.
    */
   start(rank: number, told: RankStart): RunningRank;
+  /** Why no process of a rank can be started any more. Undefined: one can. */
+  whyNot(rank: number): string | undefined;
   /** Releases what the ranks needed. All have ended. */
   close(): void | Promise<void>;
 }

@@ -40,6 +40,10 @@ export interface MembershipPolicy {
    *   {@link Coordinator.lose} says that these members are lost.
    */
   onAbsent(members: readonly number[], refusals: readonly string[]): string | undefined;
+  /**
+   * These members of a ring came, but did not connect to their neighbours in time. The attempt ends, and all are told.
+   */
+  onUnconnected(members: readonly number[], ring: readonly number[]): void;
 }
 
 /** The facts of a run. */
@@ -279,6 +283,7 @@ export class Coordinator {
     if (formation.isEmpty) return; // no member waits any more
     if (formation.isConnecting) {
       const words = `${listed('Rank', missing)} came to the rendezvous but did not connect to the neighbours within ${waitedMs} ms: is a firewall between the hosts? 'npx gradring doctor --connect' tells which port is blocked.${this.outOfFiles}`;
+      this.options.policy.onUnconnected(missing, ascending(this.ring));
       return this.end('ERR_RENDEZVOUS_TIMEOUT', words);
     }
     const refusals = missing.flatMap(member => this.refusals.get(member) ?? []);

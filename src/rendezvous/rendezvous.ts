@@ -115,6 +115,7 @@ export function staticPolicy(worldSize: number, timeoutMs: number, needsToken: b
     mayForm: () => true,
     waitMs: step => (step === 'connect' ? timeoutMs : Math.max(0, deadline - wakingNow())),
     onFormed: () => undefined,
+    onUnconnected: () => undefined,
     onAbsent: (members, refusals) => {
       const token = needsToken ? ', with the run token of rank 0' : '';
       const hint = refusals.length > 0 ? '' : ` Do they run, and call connect()${token}?`;

@@ -273,6 +273,7 @@ describe('in an elastic run', () => {
       policy: {
         ...{ holder: 'the launcher', isElastic: true, mayForm: () => true, waitMs: (_, ms) => ms },
         ...{ onFormed: (_, members) => void formed.push(members), onAbsent: () => undefined },
+        onUnconnected: () => undefined,
       },
     });
     const socket = CoordinatorSocket.open({ ...options[0]!, security: undefined }, coordinator);

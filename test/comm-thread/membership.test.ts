@@ -83,6 +83,7 @@ async function run(worldSize: number, { isElastic }: { isElastic: boolean }) {
     policy: {
       ...{ holder: 'the launcher', isElastic, mayForm: () => true, waitMs: (_, ms) => ms },
       ...{ onFormed: () => undefined, onAbsent: () => undefined },
+      onUnconnected: () => undefined,
     },
   });
   if (isElastic) open.push(CoordinatorSocket.open({ ...options[0]!, security: undefined }, coordinator));

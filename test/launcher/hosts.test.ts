@@ -89,7 +89,7 @@ test.each([
     ['-H', 'a', '--nodes', '2'],
     '--nodes is for a launcher on each host; with --hosts (-H) one launcher starts all ranks.',
   ],
-  [['HOSTFILE', '--min', '1'], '--min works on one host only; with --hostfile a lost rank ends the run.'],
+  [['HOSTFILE', '--min', '2'], "--min is '2'; it must be 1, because --hostfile has 1 rank"],
   [['-H', 'a', '--advertise-addr', '10.0.0.1'], '--advertise-addr is about one host; --hosts (-H) may name'],
   [['-n', '2', '--ssh-args=-v'], '--ssh-args needs --hosts or --hostfile.'],
   [['-H', 'localhost', '--token-file', '/nope'], "--token-file is '/nope', which does not exist."],

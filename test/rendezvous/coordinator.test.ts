@@ -23,6 +23,7 @@ function meeting({
   const said: string[] = [];
   const formed: { generation: number; members: readonly number[] }[] = [];
   const absent: (readonly number[])[] = [];
+  const unconnected: { members: readonly number[]; ring: readonly number[] }[] = [];
   const elastic: MembershipPolicy = {
     holder: 'the launcher',
     isElastic: true,
@@ -30,6 +31,7 @@ function meeting({
     waitMs: (_, patienceMs) => patienceMs,
     onFormed: (generation, members) => formed.push({ generation, members }),
     onAbsent: members => void absent.push(members),
+    onUnconnected: (members, ring) => void unconnected.push({ members, ring }),
   };
   const policy = isElastic ? elastic : staticPolicy(worldSize, STATIC_MS, needsKeys);
   const run = { worldSize, runId: 'run', agreed: AGREED } as const;
@@ -74,7 +76,7 @@ function meeting({
     connect(...ranks);
     ranks.forEach(hear);
   };
-  return { coordinator, formed, absent, said, join, say, lineOf, listen, connect, hear, form };
+  return { coordinator, formed, absent, unconnected, said, join, say, lineOf, listen, connect, hear, form };
 }
 
 beforeEach(() => jest.useFakeTimers());
@@ -345,7 +347,7 @@ describe.each([
   });
 
   test('all hear which members do not connect', () => {
-    const { join, listen, connect, hear, absent } = meeting({ isElastic });
+    const { join, listen, connect, hear, absent, unconnected } = meeting({ isElastic });
     [0, 1, 2, 3].forEach(rank => join(rank));
     listen(0, 1, 2, 3);
     connect(0, 3);
@@ -360,6 +362,7 @@ describe.each([
     for (const rank of [0, 1, 2, 3])
       expect(hear(rank)).toEqual([{ kind: 'refuse', code: 'ERR_RENDEZVOUS_TIMEOUT', message }]);
     expect(absent).toEqual([]);
+    expect(unconnected).toEqual(isElastic ? [{ members: [1, 2], ring: [0, 1, 2, 3] }] : []);
   });
 });
 

@@ -4,7 +4,8 @@ import { GradringError } from '../../errors';
 import { readVersion } from '../../version';
 import { crowdWarning } from '../host-resources';
 import { type LaunchPlan, portWords, type RemotePlan } from '../launch-options';
-import type { RankStart, ReadyStarter } from '../rank-starter';
+import { findFreePort, requireFreePort } from '../../rendezvous/master-port';
+import type { RankStarter, ReadyStarter } from '../rank-starter';
 import { hashOf } from './agent';
 import type { Readiness } from './agent-protocol';
 import { HOST_TIMES, RemoteHost } from './remote-host';
@@ -32,13 +33,12 @@ export async function connectHosts(
   say: (line: string) => Promise<void>,
   times = HOST_TIMES,
 ): Promise<ReadyStarter> {
-  const { hosts, sshArgs, masterAddr: given } = plan.remote!;
+  const { hosts, sshArgs } = plan.remote!;
   const remotes: RemoteHost[] = [];
-  const starter = {
-    start: (rank: number, told: RankStart) => {
-      const { host, localRank } = plan.seats[rank]!;
-      return remotes.find(({ name }) => name === host)!.start(localRank, told);
-    },
+  const hostOf = (rank: number) => remotes.find(({ name }) => name === plan.seats[rank]!.host)!;
+  const starter: RankStarter = {
+    start: (rank, told) => hostOf(rank).start(plan.seats[rank]!.localRank, told),
+    whyNot: rank => hostOf(rank).whyLost,
     close: async () => void (await Promise.all(remotes.map(remote => remote.close()))),
   };
   const prepare = async ({ host, ranks }: RemotePlan['hosts'][number], i: number): Promise<Readiness> => {
@@ -49,8 +49,8 @@ export async function connectHosts(
   };
   try {
     const readiness = await prepareAll(hosts, prepare, plan);
-    const masterAddr = given ?? addressOfFirst(readiness);
-    const masterPort = plan.masterPort ?? (await findPort(remotes[0]!, masterAddr, plan));
+    const meeting = plan.elastic === undefined ? atFirst(remotes[0]!, readiness, plan) : atLauncher(readiness, plan);
+    const { masterAddr, masterPort } = await meeting;
     const warnings = readiness.map(({ cores }, i) =>
       cores === undefined ? undefined : crowdWarning(hosts[i]!.ranks, hosts[i]!.host, cores),
     );
@@ -122,11 +122,25 @@ function problemsOf(
   return problems;
 }
 
-/** The address of the first host, where the ranks meet, at which the others are most likely to reach it. */
-function addressOfFirst(readiness: readonly Readiness[]): string {
-  if (readiness.length === 1) return '127.0.0.1';
-  return readiness[0]!.ownAddress ?? readiness.map(each => each.launcherAddress).find(Boolean) ?? '127.0.0.1';
+type MeetingPlace = Pick<ReadyStarter, 'masterAddr' | 'masterPort'>;
+
+/** Ranks meet at rank 0: at the address of the first host at which the others are most likely to reach it. */
+async function atFirst(first: RemoteHost, readiness: readonly Readiness[], plan: LaunchPlan): Promise<MeetingPlace> {
+  const [own] = readiness;
+  const addresses = readiness.length === 1 ? [] : [own!.ownAddress, ...readiness.map(each => each.launcherAddress)];
+  const masterAddr = plan.remote!.masterAddr ?? addresses.find(Boolean) ?? LOOPBACK;
+  return { masterAddr, masterPort: plan.masterPort ?? (await findPort(first, masterAddr, plan)) };
 }
+
+/** In an elastic run they meet at the launcher: at the address of this host that the first of the others knows. */
+async function atLauncher(readiness: readonly Readiness[], { remote, masterPort, words }: LaunchPlan) {
+  const masterAddr = remote!.masterAddr ?? readiness.map(each => each.launcherAddress).find(Boolean) ?? LOOPBACK;
+  if (masterPort === undefined) return { masterAddr, masterPort: await findFreePort(masterAddr, portWords(words, 'this host')) }; // prettier-ignore
+  await requireFreePort(masterAddr, masterPort, words.nameOf('masterPort'));
+  return { masterAddr, masterPort };
+}
+
+const LOOPBACK = '127.0.0.1';
 
 async function findPort(first: RemoteHost, masterAddr: string, { words }: LaunchPlan): Promise<number> {
   try {

@@ -132,11 +132,23 @@ export class RemoteHost {
           this.giveUp(words, true);
         }, restMs),
     });
-    this.ranks.set(number, rank);
-    this.tell({ kind: 'start', localRank, told });
-    if (this.end !== undefined) rank.lose(this.end);
-    void this.inTime(rank.started).catch(() => undefined);
+    const begin = (): void => {
+      if (rank.isOver) return; // it was ended meanwhile
+      this.ranks.set(number, rank);
+      rank.hasBegun = true;
+      this.tell({ kind: 'start', localRank, told });
+      if (this.end !== undefined) rank.lose(this.end);
+      void this.inTime(rank.started).catch(() => undefined);
+    };
+    const before = this.ranks.get(number);
+    if (before === undefined) begin();
+    else void before.silent.then(begin); // what is heard of the rank until then is of its last process
     return rank;
+  }
+
+  /** Why the connection was lost, in words. Undefined if it stands. */
+  get whyLost(): string | undefined {
+    return this.end && `the connection to ${this.name} is lost`;
   }
 
   /** Ends the connection, and with it what still runs there. */
@@ -267,12 +279,16 @@ interface Line {
 
 type Answer = Extract<AgentMessage, { kind: 'ready' | 'port' | 'no port' }>;
 
+const NOT_NEEDED = 'it was not needed any more';
+
 /** A rank on another host, as its agent tells of it. */
 class RemoteRank implements RunningRank {
   readonly stdout = this.outputNamed('stdout');
   readonly stderr = this.outputNamed('stderr');
   pid = 0;
   isOver = false;
+  /** Whether its agent was told to start it. */
+  hasBegun = false;
   onTold: (line: string) => void = () => undefined;
   private readonly launchedAt = performance.now();
   private readonly start = deferred();
@@ -281,6 +297,9 @@ class RemoteRank implements RunningRank {
   private restTimer: WakingTimer | undefined;
   /** Streams whose next piece was asked for and has not come. */
   private readonly asked = new Set<OutputName>();
+  /** Streams of which more may come. */
+  private readonly open = new Set<OutputName>(OUTPUTS);
+  private readonly silence = deferred();
 
   constructor(
     readonly rank: number,
@@ -296,12 +315,20 @@ class RemoteRank implements RunningRank {
     return this.end.promise;
   }
 
+  /** Settles when nothing more will be heard of it. */
+  get silent(): Promise<void> {
+    return this.silence.promise;
+  }
+
   signal(signal: NodeJS.Signals): void {
-    if (!this.isOver) this.line.tell({ kind: 'signal', rank: this.rank, signal });
+    if (this.isOver) return;
+    if (!this.hasBegun) return this.fail(NOT_NEEDED);
+    this.line.tell({ kind: 'signal', rank: this.rank, signal });
   }
 
   kill(): void {
     if (this.isOver) return;
+    if (!this.hasBegun) return this.fail(NOT_NEEDED);
     this.line.tell({ kind: 'kill', rank: this.rank });
     this.killTimer ??= this.line.awaitEnd();
   }
@@ -318,6 +345,7 @@ class RemoteRank implements RunningRank {
       case 'not started':
         if (hasStarted) return false;
         this.fail(message.message);
+        this.silence.resolve();
         return true;
       case 'output':
         // More than is asked for would fill the memory.
@@ -329,6 +357,8 @@ class RemoteRank implements RunningRank {
         this.asked.delete(message.stream);
         this[message.stream].push(null);
         this.awaitRest();
+        this.open.delete(message.stream);
+        if (this.open.size === 0) this.silence.resolve();
         return true;
       case 'told':
         this.onTold(message.line);
@@ -349,6 +379,7 @@ class RemoteRank implements RunningRank {
   lose(words: string): void {
     this.restTimer?.cancel();
     for (const stream of OUTPUTS) this[stream].push(null);
+    this.silence.resolve();
     if (this.isOver) return;
     this.fail(words);
     const { rank, pid, host } = this;
