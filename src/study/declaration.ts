@@ -33,6 +33,8 @@ export interface WorkloadPlan {
   readonly methods: readonly Method[];
   /** Where the search for a method's learning rate begins ({@link ratesToTry}). If there is no search, it holds. */
   readonly learningRate: number;
+  /** The rates of methods that have others, if there is no search. */
+  readonly learningRates?: Readonly<Record<string, number>>;
   /** The seeds with which rates are tried. None: there is no search. */
   readonly tuningSeeds: readonly number[];
   /** The fold on which rates are tried. */
@@ -83,7 +85,13 @@ function methodsFor(clip: Options): Method[] {
     { name: MUST_FAIL, method: 'gradientDropping', options: { sparsity: SPARSITY, ...clip } },
     { name: 'QSGD', method: 'qsgd', options: clipsMean },
     { name: 'PowerSGD', method: 'powerSgd', options: { rank: 2, ...clipsMean } },
-    { name: SCATTER, ...chosen, options: { ...chosen.options, route: 'scatter' } },
+  ];
+}
+
+/** What gradring has beyond the paper, and costs accuracy. */
+function methodsBeyond(clip: Options): Method[] {
+  return [
+    { name: SCATTER, method: 'dgc', options: { steps: 'all', ...clip, route: 'scatter' } },
     { name: 'dense, overlap', method: 'noCompression', options: clip, wrap: { overlap: 1 } },
     { name: 'low rank, overlap', method: 'lowRank', options: clip, wrap: { overlap: 1 } },
   ];
@@ -122,7 +130,7 @@ const WORKLOADS: readonly WorkloadPlan[] = [
   {
     ...{ name: 'language', margin: PERPLEXITY, controls: CONTROLS, seeds: SIX_SEEDS, folds: [0] },
     ...{ learningRate: 20, tuningSeeds: [301], tuningFold: 0, ablationSeeds: [] },
-    methods: methodsFor({ clipNorm: 0.25 }),
+    methods: [...methodsFor({ clipNorm: 0.25 }), ...methodsBeyond({ clipNorm: 0.25 })],
     paper: LANGUAGE_MODEL,
   },
   {
@@ -134,8 +142,11 @@ const WORKLOADS: readonly WorkloadPlan[] = [
   {
     // The language model of four ranks, with a quarter of the batch on each rank.
     ...{ name: MANY_RANKS, margin: PERPLEXITY, controls: CONTROLS, seeds: SIX_SEEDS, folds: [0], ranks: 16 },
-    ...{ learningRate: 20, tuningSeeds: [301], tuningFold: 0, ablationSeeds: [] },
-    methods: methodsFor({ clipNorm: 0.25 }).filter(({ name }) => MANY_RANKS_METHODS.includes(name)),
+    ...{ learningRate: 20, tuningSeeds: [], tuningFold: 0, ablationSeeds: [] },
+    learningRates: { [MUST_FAIL]: 28.28 },
+    methods: [...methodsFor({ clipNorm: 0.25 }), ...methodsBeyond({ clipNorm: 0.25 })].filter(({ name }) =>
+      MANY_RANKS_METHODS.includes(name),
+    ),
   },
   {
     ...{ name: 'speech', margin: LABEL_ERRORS, controls: CONTROLS, seeds: SIX_SEEDS, folds: [0] },
@@ -178,7 +189,8 @@ const NOTES: readonly string[] = [
   'The digits are covered with noise, because as they are they cannot tell methods apart. This was found with dense and gradient dropping alone, before the first study.',
   'The long language model was declared later than the other workloads, when 18 trainings of the short one were known, none of which counts. It is the claim of the paper at a length at which 99.9 % is enough: 10,000 steps, with momentum. It was chosen with dense and gradient dropping alone, on rows and a seed (901) that do not count: at this length, and with the first rate, gradient dropping was 2.1 % worse than dense. A simulation had shown before that with the digits, and without momentum, gradient dropping loses too little in a long training to tell methods apart. DGC was not looked at.',
   'Dense, other rounding, begins from the same weights as dense, as all methods do, and shows how large a difference chance alone makes. (With fewer than three ranks the rounding is the same.) Dense, clipped by rank, clips the gradient of each rank instead of their mean, as DGC at 99.9 % and gradient dropping do. Low rank, QSGD and PowerSGD clip the mean.',
-  'DGC with scatter, and dense and low rank with overlap, were declared when all results of the other methods were known, and before any training of theirs. They have the margins, tests, seeds and the search of all. Language-16 was declared with them: the same language model and the same batch, on 16 ranks instead of four. The seeds were chosen long before, but for other methods.',
+  'DGC with scatter, and dense and low rank with overlap, were declared when the results of the other methods were known, and before any training of theirs. They have the margins, tests, seeds and the search of all. They were declared for the digits and the speech, too. When the language model had shown that they lose accuracy, the machine was used for other workloads instead. Of the digits one training of the search for a rate had been made, which is not kept.',
+  'Language-16 is the language model with the same batch on 16 ranks instead of four. It was declared after the results of four ranks, and takes the learning rates that were best there. Its seeds are the same.',
   'DGC with a chosen sparsity, before, is what dgc() without a sparsity did in the first study: it sends values as float16, and clips each rank. Now it sends them in 4 bits, and clips the mean where there is no momentum.',
 ];
 

@@ -164,9 +164,21 @@ function ownMethod(module: string): Method {
 
 /** What may not change once a workload was trained. Methods may be added. */
 function termsOf(plan: WorkloadPlan, size: StudySize): object {
-  const { margin, controls, seeds, folds, learningRate, tuningSeeds, tuningFold, ablationSeeds } = plan;
+  const { margin, controls, seeds, folds, learningRate, learningRates, tuningSeeds, tuningFold, ablationSeeds } = plan;
   const { tests } = declarationOf([plan], size.quick);
-  return { ...size, margin, tests, controls, seeds, folds, learningRate, tuningSeeds, tuningFold, ablationSeeds };
+  return {
+    ...size,
+    margin,
+    tests,
+    controls,
+    seeds,
+    folds,
+    learningRate,
+    learningRates,
+    tuningSeeds,
+    tuningFold,
+    ablationSeeds,
+  };
 }
 
 function readCompressor(file: string): Buffer {

@@ -114,7 +114,9 @@ export function keyOf(training: PlannedTraining, { ranks, quick, dataDir }: Stud
 }
 
 /** By the name of the method: the best rate that was tried for it. */
-function learningRatesOf({ methods, learningRate, margin }: WorkloadPlan, tuning: readonly Training[]) {
+function learningRatesOf({ methods, learningRate, learningRates, margin }: WorkloadPlan, tuning: readonly Training[]) {
   const best = new Map(tuningOf(tuning, margin).filter(row => row.best).map(row => [row.method, row.learningRate])); // prettier-ignore
-  return new Map(methods.map(({ name, ratesOf = name }) => [name, best.get(ratesOf) ?? learningRate]));
+  return new Map(
+    methods.map(({ name, ratesOf = name }) => [name, best.get(ratesOf) ?? learningRates?.[ratesOf] ?? learningRate]),
+  );
 }

@@ -79,7 +79,8 @@ describe.each(plans)('the plan of $name', plan => {
       return { ...training({ method: 'DGC', isTuning: true, learningRate, seed: 101 }), score, logLoss: 1 };
     });
     for (const { method, learningRate } of pairedTrainings(plan, tuning)) {
-      const expected = (method.ratesOf ?? method.name) === 'DGC' ? rates[2] : plan.learningRate;
+      const name = method.ratesOf ?? method.name;
+      const expected = name === 'DGC' ? rates[2] : (plan.learningRates?.[name] ?? plan.learningRate);
       expect([method.name, learningRate]).toEqual([method.name, expected]);
     }
   });
