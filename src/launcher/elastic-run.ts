@@ -1,5 +1,5 @@
 import { counted, listed } from '../counted';
-import { agreedValues, readRankOption, readRankOptions } from '../environment/rank-options';
+import { agreedValues, RANK_OPTIONS, readRankOption, readRankOptions } from '../environment/rank-options';
 import { untilFilesCanBeOpened } from '../open-files';
 import { Coordinator } from '../rendezvous/coordinator';
 import { CoordinatorSocket } from '../rendezvous/coordinator-socket';
@@ -9,11 +9,12 @@ import { MemberStates, middleOf } from './member-states';
 import type { RankOutputs } from './rank-outputs';
 import type { RankOutcome } from './rank-process';
 import type { Meeting, RankStarter } from './rank-starter';
+import { wakingNow } from '../waking-time';
 import { describeLastWords } from './summary';
 import { endedWell, type RunEnd, type RunPolicy, type Supervisor } from './supervisor';
 
-/** After so many attempts in succession in which members do not connect, one of them is killed. */
-const MOST_UNCONNECTED = 2;
+/** When members do not connect in two attempts or more in succession, for so long, one of them is killed. */
+const UNCONNECTED_MS = 10_000;
 
 /** The launcher holds three pipes to each rank, and its connection to the rendezvous. */
 const LAUNCHER_FILES_PER_RANK = 4;
@@ -42,8 +43,8 @@ export class ElasticRun implements RunPolicy {
   private readonly coordinator: Coordinator;
   private readonly security: RunSecurity | undefined;
   private restarts = 0;
-  /** How often in succession members came, but did not connect to their neighbours. */
-  private unconnectedCount = 0;
+  /** Since when members come, but do not connect to their neighbours. */
+  private unconnectedSince: number | undefined;
   /** Ranks whose processes have ended with exit code 0, but have not left the ring. They may be done nevertheless. */
   private readonly vanished = new Set<number>();
 
@@ -54,7 +55,8 @@ export class ElasticRun implements RunPolicy {
     const { plan, elastic, meeting } = given;
     this.states = new MemberStates(plan.ranks);
     const { runId, runToken } = meeting;
-    const env = { ...process.env, ...plan.env }; // as the ranks get it; they check its values
+    // As the ranks get it, which check its values. An interface is one of their host.
+    const env = { ...process.env, ...plan.env, [RANK_OPTIONS.iface.variable]: undefined };
     this.security = securityOf({ runToken, encryption: readRankOption('encryption', undefined, env) });
     this.coordinator = new Coordinator({
       worldSize: plan.ranks,
@@ -105,6 +107,7 @@ export class ElasticRun implements RunPolicy {
     const { rank, exitCode } = outcome;
     const before = this.states.leave(outcome);
     const wasInRing = this.states.hasRing && before === 'ring';
+    this.unconnectedSince = undefined;
     if (wasInRing && exitCode === 0 && !this.supervisor.hasLeft(rank)) this.vanished.add(rank);
     this.coordinator.lose(rank, `rank ${rank} ended`);
     const isLoss = !endedWell(outcome) && before !== 'unneeded';
@@ -178,7 +181,7 @@ export class ElasticRun implements RunPolicy {
     this.say(`rank ${rank} is started again (${this.nextRestart()}), and joins when the others let it in`);
     const fail = (error: unknown) => {
       this.states.set(rank, 'lost');
-      this.say((error as Error).message);
+      this.say((error as Error).message.replace(/\.$/, ''));
     };
     try {
       this.states.set(rank, 'waiting');
@@ -205,7 +208,7 @@ export class ElasticRun implements RunPolicy {
   private onFormed(generation: number, members: readonly number[]): void {
     const isFirst = !this.states.hasRing;
     this.members = members;
-    this.unconnectedCount = 0;
+    this.unconnectedSince = undefined;
     this.states.admit(members);
     if (!isFirst)
       this.say(`generation ${generation} has formed: ${counted(members.length, 'rank')}, ${members.join(', ')}`);
@@ -224,19 +227,37 @@ export class ElasticRun implements RunPolicy {
   }
 
   private killAbsent(members: readonly number[]): undefined {
+    this.unconnectedSince = undefined;
     for (const rank of members) {
       this.say(`rank ${rank} does not answer, and is killed`);
-      this.supervisor.kill(rank);
+      // One that has come from a host that was lost meanwhile has no process that the launcher knows.
+      if (!this.supervisor.kill(rank)) this.coordinator.lose(rank, `rank ${rank} is gone`);
     }
   }
 
-  /** The network between them may be cut, though each reaches the launcher. Without one of them a ring can form. */
+  /**
+   * The network between these members may be cut, though each reaches the launcher. Without one of them a ring can
+   * form. A newcomer goes first: it has nothing yet that the others lack.
+   */
   private endUnconnected(members: readonly number[], ring: readonly number[]): void {
-    if (!this.states.hasRing || ++this.unconnectedCount < MOST_UNCONNECTED) return;
-    this.unconnectedCount = 0;
-    const rank = middleOf(members, ring);
-    this.say(`${listed('rank', members)} cannot connect to their neighbours; rank ${rank} is killed, so that the others can continue`); // prettier-ignore
-    this.supervisor.kill(rank);
+    if (!this.states.hasRing) return;
+    const newcomers = this.states.in('waiting').filter(rank => members.includes(rank));
+    const isFirst = this.unconnectedSince === undefined;
+    this.unconnectedSince ??= wakingNow();
+    const words = `${listed('rank', members)} cannot connect to their neighbours`;
+    if (newcomers.length > 0) {
+      for (const rank of newcomers) {
+        this.say(`${words}; rank ${rank} was started again, and is ended`);
+        this.states.set(rank, 'unneeded');
+        this.supervisor.kill(rank);
+      }
+    } else if (isFirst || wakingNow() - this.unconnectedSince < UNCONNECTED_MS) {
+      if (isFirst) this.say(`${words}, and try it again`);
+    } else if (this.leftCount > this.given.elastic.min) {
+      const rank = middleOf(members, ring);
+      this.say(`${words}; rank ${rank} is killed, so that the others can continue`);
+      this.supervisor.kill(rank);
+    }
   }
 
   private say(words: string): void {

@@ -45,8 +45,8 @@ export interface LaunchOptions extends Partial<Pick<RankOptions, LaunchedOption>
   /** Arguments for Node itself, before the script, such as `--max-old-space-size=4096`. */
   readonly nodeArgs?: readonly string[];
   /**
-   * The host where rank 0 holds the rendezvous. Default `127.0.0.1`. Required if there is more than one node, unless a
-   * scheduler says it.
+   * The host where the ranks meet: that of rank 0, in an elastic run that of the launcher. Default `127.0.0.1`.
+   * Required if there is more than one node, unless a scheduler says it.
    */
   readonly masterAddr?: string;
   /** Its TCP port. Default: a free one; with more than one node 29500, because all nodes must agree. */
@@ -163,7 +163,7 @@ export interface Seat {
 export interface RemotePlan {
   readonly hosts: readonly Required<HostRanks>[];
   readonly sshArgs: readonly string[];
-  /** Undefined: the launcher finds out at which address the hosts reach the first one. */
+  /** Undefined: the launcher finds out at which address the hosts reach the first one, or this one if it is elastic. */
   readonly masterAddr: string | undefined;
 }
 

@@ -50,7 +50,8 @@ const OPTIONS = {
   ...RANK_FLAGS,
   'master-addr': {
     ...TEXT_OPTION,
-    describe: 'The host where rank 0 holds the rendezvous; needed with --nodes [default: 127.0.0.1]',
+    describe:
+      'The host where the ranks meet: that of rank 0, in an elastic run that of the launcher; needed with --nodes [default: 127.0.0.1]',
   },
   'master-port': {
     ...NUMBER_OPTION,

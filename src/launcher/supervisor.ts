@@ -161,7 +161,7 @@ export class Supervisor {
 
   /** Handles a signal to the launcher. */
   receive(signal: ForwardedSignal): void {
-    if (this.received.has(signal)) return this.kill();
+    if (this.received.has(signal)) return void this.kill();
     this.received.add(signal);
     if (this.failure === undefined) this.interruptedBy ??= signal;
     this.endAll(signal);
@@ -175,13 +175,14 @@ export class Supervisor {
     }
   }
 
-  /** Kills that rank, or all. */
-  kill(rank?: number): void {
-    for (const child of this.children.values()) {
-      if (rank !== undefined && child.rank !== rank) continue;
+  /** Kills that rank, or all. Returns whether there was a process. */
+  kill(rank?: number): boolean {
+    const killed = [...this.children.values()].filter(child => rank === undefined || child.rank === rank);
+    for (const child of killed) {
       this.ended.add(child.rank);
       child.kill();
     }
+    return killed.length > 0;
   }
 
   private async runOnce(): Promise<void> {
@@ -205,9 +206,10 @@ export class Supervisor {
       for (let rank = 0; rank < this.rankCount; rank++) children.push(this.start(rank, this.policy.variables));
       await Promise.all(children.map(child => child.started));
     } catch (error) {
-      this.kill();
+      // After a signal, ranks that were not started yet are not needed any more, and the others have time to end.
+      if (this.interruptedBy === undefined) this.kill();
       await Promise.allSettled(children.map(child => child.started.then(() => child.ended)));
-      throw error;
+      if (this.interruptedBy === undefined) throw error;
     }
   }
 

@@ -61,6 +61,52 @@ async function linesOf({ stdout }: RunningRank): Promise<string[]> {
   return lines;
 }
 
+describe('a rank that is started again', () => {
+  const file = () => script('console.log(process.pid)');
+
+  test('begins when all that its last process wrote was heard', async () => {
+    const { host, rank } = await startBy(RUN_HERE, {}, file());
+    await rank.ended;
+    const second = host.start(0, MEETING);
+    expect(second.pid).toBe(0); // nobody has taken the output yet
+    expect(await linesOf(rank)).toEqual([String(rank.pid)]);
+    rank.stderr.resume();
+    await second.started;
+    second.stderr.resume();
+    expect(await linesOf(second)).toEqual([String(second.pid)]);
+    expect(second.pid).not.toBe(rank.pid);
+    expect(await second.ended).toMatchObject({ pid: second.pid, exitCode: 0 });
+  });
+
+  test.each<[string, (rank: RunningRank) => void]>([
+    ['killed', rank => rank.kill()],
+    ['ended by a signal', rank => rank.signal('SIGTERM')],
+  ])('is not started if it is %s before', async (_, end) => {
+    const { host, rank } = await startBy(RUN_HERE, {}, file());
+    await rank.ended;
+    const second = host.start(0, MEETING);
+    end(second);
+    await expect(second.started).rejects.toThrow('could not be started on h: it was not needed any more.');
+    rank.stderr.resume();
+    await linesOf(rank);
+    const third = host.start(0, MEETING); // the connection stands
+    await third.started;
+    third.stderr.resume();
+    expect(await linesOf(third)).toEqual([String(third.pid)]);
+  });
+
+  test('is not started if its host is lost before', async () => {
+    const { host, rank } = await startBy(RUN_HERE, {}, file());
+    await rank.ended;
+    const second = host.start(0, MEETING);
+    const failed = expect(second.started).rejects.toMatchObject({ code: 'ERR_RANK_FAILED' });
+    expect(host.whyLost).toBeUndefined();
+    await host.close();
+    await failed;
+    expect(host.whyLost).toBe('the connection to h is lost');
+  });
+});
+
 /** Runs ranks on hosts, each of which is reached by this shell script. */
 async function runBy(ssh: string, source: string, options: Partial<LaunchOptions> = {}) {
   replaceSsh(ssh);

@@ -18,7 +18,7 @@ const { connect, loadBackend, dgc } = require(${JSON.stringify(ROOT)});
   const ring = await connect();
   const w = tf.variable(tf.zeros([2000]), true, 'w');
   const optimizer = ring.wrap(tf.train.momentum(0.01, 0.5), { compression: dgc({ sparsity: 0.9, warmUpSteps: 4 }) });
-  const checkpoint = ring.checkpoint({ variables: [w], optimizer }, { dir: 'saved' });
+  const checkpoint = ring.checkpoint({ variables: [w], optimizer }, { dir: 'saved', everySteps: 5 });
   const { step } = await checkpoint.resume();
   console.log('rank ' + ring.launched.rank + ' (' + process.pid + ') begins at ' + (step === 0 ? 'the start' : 'a later step'));
   for (let size = 0, isOver = 0; !isOver;) {
@@ -26,6 +26,7 @@ const { connect, loadBackend, dgc } = require(${JSON.stringify(ROOT)});
     size = ring.worldSize;
     await optimizer.minimizeAsync(() => w.sub(ring.launched.rank).square().mean());
     isOver = await ring.allOrNone(async () => (await ring.allReduce(Float64Array.of(+existsSync('end'))))[0]);
+    await checkpoint.afterStep();
     if (!isOver) await ring.commit();
     await new Promise(resolve => setTimeout(resolve, 20));
   }
@@ -84,6 +85,10 @@ describeWith(['ip', 'nft', 'sshd', 'ssh', 'ssh-keygen', 'unshare'], 'an elastic 
     expect(await ended).toBe(0);
     expect(said.output).toMatch(/rank 2 \(pid \d+ on b\) was lost \(SIGKILL\); 2 ranks continue/);
     expect(said.output).toMatch(/rank 2 is started again \(restart 1 of 1\)/);
+    expect(said.output.match(/rank 2 .* begins at .*/g)!.map(line => line.split(' at ')[1])).toEqual([
+      'the start',
+      'a later step',
+    ]);
     expect(doneIn(said.output)).toEqual([0, 1, 2]);
   }, 120_000);
 
@@ -106,6 +111,7 @@ describeWith(['ip', 'nft', 'sshd', 'ssh', 'ssh-keygen', 'unshare'], 'an elastic 
     process.kill(pidOf(1, said.output), 'SIGKILL');
     await untilSaid(/a ring of 2/, 2);
     expect(said.output).toMatch(/all are started again \(restart 1 of 2\)/);
+    expect(said.output.match(/begins at a later step/g)).toHaveLength(2);
     hosts.cut('b');
     expect(await ended).toBe(137);
     expect(said.output).toMatch(/rank 1 .* was lost .*; 1 rank left, fewer than 2: the connection to b is lost\./);

@@ -1,3 +1,5 @@
+import { networkInterfaces } from 'node:os';
+import { isLinkLocal, isLoopback } from '../../environment/network';
 import { OF_ONE_HOST, RANK_OPTIONS } from '../../environment/rank-options';
 import { printable } from '../../printable';
 import { GradringError } from '../../errors';
@@ -132,12 +134,29 @@ async function atFirst(first: RemoteHost, readiness: readonly Readiness[], plan:
   return { masterAddr, masterPort: plan.masterPort ?? (await findPort(first, masterAddr, plan)) };
 }
 
-/** In an elastic run they meet at the launcher: at the address of this host that the first of the others knows. */
-async function atLauncher(readiness: readonly Readiness[], { remote, masterPort, words }: LaunchPlan) {
-  const masterAddr = remote!.masterAddr ?? readiness.map(each => each.launcherAddress).find(Boolean) ?? LOOPBACK;
+/**
+ * In an elastic run they meet at the launcher: at the first of its addresses by which hosts know it.
+ *
+ * @throws GradringError `ERR_RANK_FAILED` if they know it by none of its own.
+ */
+async function atLauncher(readiness: readonly Readiness[], plan: LaunchPlan): Promise<MeetingPlace> {
+  const { remote, masterPort, words } = plan;
+  const masterAddr = remote!.masterAddr ?? ownAddressKnownTo(readiness, words);
   if (masterPort === undefined) return { masterAddr, masterPort: await findFreePort(masterAddr, portWords(words, 'this host')) }; // prettier-ignore
   await requireFreePort(masterAddr, masterPort, words.nameOf('masterPort'));
   return { masterAddr, masterPort };
+}
+
+function ownAddressKnownTo(readiness: readonly Readiness[], { nameOf }: LaunchPlan['words']): string {
+  const known = readiness.flatMap(({ launcherAddress: address }) => address ?? []);
+  const outer = known.filter(address => !isLoopback(address) && !isLinkLocal(address));
+  if (outer.length === 0) return LOOPBACK;
+  const own = Object.values(networkInterfaces()).flatMap(all => all?.map(({ address }) => address) ?? []);
+  const found = outer.find(address => own.includes(address));
+  if (found !== undefined) return found;
+  throw noneStarted([
+    `The hosts see this one at ${[...new Set(outer)].join(', ')}, which is no address of it: there is a jump host or NAT between. In an elastic run the ranks meet at the launcher: give ${nameOf('masterAddr')} and ${nameOf('masterPort')}, at which they reach it`,
+  ]);
 }
 
 const LOOPBACK = '127.0.0.1';

@@ -142,7 +142,7 @@ export class RemoteHost {
     };
     const before = this.ranks.get(number);
     if (before === undefined) begin();
-    else void before.silent.then(begin); // what is heard of the rank until then is of its last process
+    else void before.unheard.then(begin); // what is heard of the rank until then is of its last process
     return rank;
   }
 
@@ -299,7 +299,7 @@ class RemoteRank implements RunningRank {
   private readonly asked = new Set<OutputName>();
   /** Streams of which more may come. */
   private readonly open = new Set<OutputName>(OUTPUTS);
-  private readonly silence = deferred();
+  private readonly lastHeard = deferred();
 
   constructor(
     readonly rank: number,
@@ -315,9 +315,9 @@ class RemoteRank implements RunningRank {
     return this.end.promise;
   }
 
-  /** Settles when nothing more will be heard of it. */
-  get silent(): Promise<void> {
-    return this.silence.promise;
+  /** Settles when nothing more will be heard of its process. */
+  get unheard(): Promise<void> {
+    return this.lastHeard.promise;
   }
 
   signal(signal: NodeJS.Signals): void {
@@ -345,7 +345,7 @@ class RemoteRank implements RunningRank {
       case 'not started':
         if (hasStarted) return false;
         this.fail(message.message);
-        this.silence.resolve();
+        this.lastHeard.resolve();
         return true;
       case 'output':
         // More than is asked for would fill the memory.
@@ -358,7 +358,7 @@ class RemoteRank implements RunningRank {
         this[message.stream].push(null);
         this.awaitRest();
         this.open.delete(message.stream);
-        if (this.open.size === 0) this.silence.resolve();
+        if (this.open.size === 0) this.lastHeard.resolve();
         return true;
       case 'told':
         this.onTold(message.line);
@@ -379,9 +379,10 @@ class RemoteRank implements RunningRank {
   lose(words: string): void {
     this.restTimer?.cancel();
     for (const stream of OUTPUTS) this[stream].push(null);
-    this.silence.resolve();
+    this.lastHeard.resolve();
     if (this.isOver) return;
     this.fail(words);
+    if (this.pid === 0) return; // no process of it is known
     const { rank, pid, host } = this;
     const afterMs = performance.now() - this.launchedAt;
     this.end.resolve({ rank, pid, exitCode: null, signal: 'SIGKILL', host, connectionLost: true, afterMs });
