@@ -33,14 +33,8 @@ export class CodedRoute implements Pick<Route, 'carry'> {
     const dense = new Set(divideMessages(messages, prices).dense.map(({ tensor }) => tensor));
     const parts = all.map(({ arena, tensors }) => ({ arena, tensors: tensors.filter(each => !dense.has(each)) }));
     await this.gather(path, step, parts);
-    const averaged = messages.flatMap(({ tensor }) => (dense.has(tensor) ? [tensor] : []));
-    if (averaged.length > 0)
-      await clock.travel(() =>
-        this.sums.mean(
-          path,
-          averaged.map(each => each.toAverage()),
-        ),
-      );
+    const averaged = messages.flatMap(({ tensor }) => (dense.has(tensor) ? [tensor.toAverage()] : []));
+    if (averaged.length > 0) await clock.travel(() => this.sums.mean(path, averaged));
     clock.stage('decode', 'means', () => means.check(arenas));
     return agreed;
   }
