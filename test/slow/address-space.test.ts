@@ -28,7 +28,7 @@ describeWhere(needs.linux)('with a limit on the address space', () => {
     const { stdout } = runWithin(17_000_000, TRAINING);
     const numbers = stdout.match(/(28|34) GiB of addresses, with the backend wasm (36|44) GiB/)?.[0];
     expect(stdout).toBe(
-      `ERR_OUT_OF_MEMORY There is no room for the 262288 bytes of a model's gradients and their state. This process may have only 16.2 GiB of addresses (ulimit -v). A rank reserves about ${numbers}, and uses little of them. Raise the limit (\`ulimit -v unlimited\`; h_vmem of Grid Engine), or set NODE_OPTIONS=${LESS[0]}: Node then reserves less, and WebAssembly is a little slower.\n`,
+      `ERR_OUT_OF_MEMORY There is no room for the 262336 bytes of a model's gradients and their state. This process may have only 16.2 GiB of addresses (ulimit -v). A rank reserves about ${numbers}, and uses little of them. Raise the limit (\`ulimit -v unlimited\`; h_vmem of Grid Engine), or set NODE_OPTIONS=${LESS[0]}: Node then reserves less, and WebAssembly is a little slower.\n`,
     );
   });
 
