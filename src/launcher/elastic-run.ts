@@ -50,9 +50,9 @@ export class ElasticRun implements RunPolicy {
 
   private constructor(
     private readonly supervisor: Supervisor,
-    private readonly given: ElasticInput,
+    private readonly input: ElasticInput,
   ) {
-    const { plan, elastic, meeting } = given;
+    const { plan, elastic, meeting } = input;
     this.states = new MemberStates(plan.ranks);
     const { runId, runToken } = meeting;
     // As the ranks get it, which check its values. An interface is one of their host.
@@ -76,8 +76,8 @@ export class ElasticRun implements RunPolicy {
   }
 
   /** Runs all ranks to their end. */
-  static async run(supervisor: Supervisor, given: ElasticInput): Promise<RunEnd> {
-    const run = new ElasticRun(supervisor, given);
+  static async run(supervisor: Supervisor, input: ElasticInput): Promise<RunEnd> {
+    const run = new ElasticRun(supervisor, input);
     try {
       return await run.untilOver();
     } finally {
@@ -86,7 +86,7 @@ export class ElasticRun implements RunPolicy {
   }
 
   private async untilOver(): Promise<RunEnd> {
-    const { plan, meeting } = this.given;
+    const { plan, meeting } = this.input;
     const { masterAddr, masterPort } = meeting;
     await untilFilesCanBeOpened(LAUNCHER_FILES_PER_RANK * plan.ranks, 'The launcher');
     const socket = CoordinatorSocket.open({ masterAddr, masterPort, security: this.security }, this.coordinator);
@@ -117,12 +117,12 @@ export class ElasticRun implements RunPolicy {
 
   decide(losses: readonly RankOutcome[]): 'go on' | 'fail' | 'start again' {
     const left = this.leftCount;
-    const { min } = this.given.elastic;
+    const { min } = this.input.elastic;
     const lost = losses.map(describe).join(', ');
     if (left < min) {
       const why =
         left > 0 || !areAlike(losses)
-          ? this.whyNoRestart(this.given.plan.seats.keys())
+          ? this.whyNoRestart(this.input.plan.seats.keys())
           : 'all failed by themselves, and would again';
       this.say(
         `${lost}; ${counted(left, 'rank')} left, fewer than ${min}: ${why ?? `all are started again (${this.nextRestart()})`}`,
@@ -164,9 +164,9 @@ export class ElasticRun implements RunPolicy {
 
   /** Why these ranks are not started again. Undefined: they are. */
   private whyNoRestart(ranks: Iterable<number>): string | undefined {
-    if (this.restarts >= this.given.elastic.maxRestarts) return 'no restart is left';
+    if (this.restarts >= this.input.elastic.maxRestarts) return 'no restart is left';
     for (const rank of ranks) {
-      const why = this.given.starter.whyNot(rank);
+      const why = this.input.starter.whyNoStart(rank);
       if (why !== undefined) return why;
     }
     return undefined;
@@ -175,7 +175,7 @@ export class ElasticRun implements RunPolicy {
   private replace(rank: number): void {
     const why = this.whyNoReplacement(rank);
     if (why !== undefined) {
-      if (this.given.elastic.maxRestarts > 0) this.say(`rank ${rank} is not started again: ${why}`);
+      if (this.input.elastic.maxRestarts > 0) this.say(`rank ${rank} is not started again: ${why}`);
       return;
     }
     this.say(`rank ${rank} is started again (${this.nextRestart()}), and joins when the others let it in`);
@@ -196,13 +196,13 @@ export class ElasticRun implements RunPolicy {
       `gradring: rank ${rank} is not started again: it failed by itself before the others let it in, and would fail again. ` +
         'Correct the script for the next run: a process that is started again runs it from the beginning, and must call ' +
         'ring.join(…) or checkpoint.resume() before it trains.',
-      ...describeLastWords(rank, this.given.outputs.lastWords(rank)),
+      ...describeLastWords(rank, this.input.outputs.lastWords(rank)),
     ]);
   }
 
   /** Counts one more restart. */
   private nextRestart(): string {
-    return `restart ${++this.restarts} of ${this.given.elastic.maxRestarts}`;
+    return `restart ${++this.restarts} of ${this.input.elastic.maxRestarts}`;
   }
 
   private onFormed(generation: number, members: readonly number[]): void {
@@ -218,7 +218,7 @@ export class ElasticRun implements RunPolicy {
   /** The others go on without these ranks, so they were not done. They are lost, if enough ranks are left. */
   private loseVanished(): void {
     for (const rank of this.vanished) {
-      if (this.leftCount <= this.given.elastic.min) break;
+      if (this.leftCount <= this.input.elastic.min) break;
       this.say(`rank ${rank} has called process.exit before the others were done, and without ring.close()`);
       this.states.set(rank, 'lost');
       this.supervisor.lose(rank);
@@ -253,7 +253,7 @@ export class ElasticRun implements RunPolicy {
       }
     } else if (isFirst || wakingNow() - this.unconnectedSince < UNCONNECTED_MS) {
       if (isFirst) this.say(`${words}, and try it again`);
-    } else if (this.leftCount > this.given.elastic.min) {
+    } else if (this.leftCount > this.input.elastic.min) {
       const rank = middleOf(members, ring);
       this.say(`${words}; rank ${rank} is killed, so that the others can continue`);
       this.supervisor.kill(rank);
@@ -261,7 +261,7 @@ export class ElasticRun implements RunPolicy {
   }
 
   private say(words: string): void {
-    void this.given.outputs.say([`gradring: ${words}.`]);
+    void this.input.outputs.say([`gradring: ${words}.`]);
   }
 }
 

@@ -23,7 +23,7 @@ export class LocalRanks implements RankStarter {
     return new RankProcess(this.command(localRank, told));
   }
 
-  whyNot(): undefined {
+  whyNoStart(): undefined {
     return undefined;
   }
 

@@ -24,7 +24,7 @@ export interface RankStarter {
    */
   start(rank: number, told: RankStart): RunningRank;
   /** Why no process of a rank can be started any more. Undefined: one can. */
-  whyNot(rank: number): string | undefined;
+  whyNoStart(rank: number): string | undefined;
   /** Releases what the ranks needed. All have ended. */
   close(): void | Promise<void>;
 }

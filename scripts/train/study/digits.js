@@ -19,13 +19,12 @@ const MOVE = 1;
 /** Each image is tested so often, with other noise. */
 const TEST_COPIES = 4;
 
-/** Reads the images. Returns what {@link train} needs. Another workload has more epochs. */
-function prepare(tf, { quick, worldSize }, fullEpochs = EPOCHS) {
+function prepare(tf, { quick, worldSize }) {
   const folds = FOLDS.map(fold => {
     const { train, test, source } = loadShippedDigits(tf, { fold });
     return { train: rowsOf(train), test: noisyCopies(tf, rowsOf(test), `test ${fold}`), source };
   });
-  const epochs = quick ? 1 : fullEpochs;
+  const epochs = quick ? 1 : EPOCHS;
   const batchSize = Math.max(1, Math.floor(STEP_IMAGES / worldSize));
   const stepsPerEpoch = Math.floor(Math.floor(folds[0].train.count / worldSize) / batchSize);
   const data = `${folds[0].source}, moved by up to ${MOVE} pixel and with noise of ${NOISE} of the intensity range`;
@@ -61,7 +60,6 @@ async function train({ folds, epochs, batchSize, stepsPerEpoch, steps }, inputs)
     report({ ...point, error: 1 - scoreOf(tf, model, test).score });
     [sum, summed] = [0, 0];
   }
-  await optimizer.synchronize();
   await ring.verifyReplicas(model);
 
   const { bytesSent, denseBytes } = optimizer.statistics;

@@ -1,5 +1,6 @@
 /** A helper of the comm thread, for one exchange: see {@link TensorThreads}. It never returns to its event loop. */
 import { receiveMessageOnPort, workerData } from 'node:worker_threads';
+import { blaming } from '../../collectives/blaming';
 import { sumSection } from '../../collectives/sparse-all-reduce';
 import { methodOf } from '../../compression/compression-method';
 import type { CodedTreatment } from '../../compression/compressors/coded-treatment';
@@ -10,7 +11,6 @@ import { instantiateKernels } from '../../kernels/wasm-kernels';
 import { largeShapes } from '../messages';
 import { ofPart, treatmentsOf } from '../routes/route';
 import {
-  addMessages,
   CONTROL,
   type HelperCommand,
   type HelperData,
@@ -65,7 +65,7 @@ function itemsFor(
     const { places, seeds, received } = messages!;
     const run = (item: number): void => {
       const tensor = tensors[places[item]!] as CodedTreatment;
-      if (work === 'addMessages') return addMessages(tensor, messagesFor(item, received!));
+      if (work === 'addMessages') return tensor.average(messagesFor(item, received!), blaming);
       const written = tensor.message(seeds!);
       tell({ item, written }, [written.buffer as ArrayBuffer]);
     };

@@ -1,5 +1,6 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { requireRoomForThread } from '../../address-space';
+import { blaming } from '../../collectives/blaming';
 import { sumSection } from '../../collectives/sparse-all-reduce';
 import {
   type GradientStreams,
@@ -16,7 +17,6 @@ import type { ReceivedPayload } from '../../wire/gradient-payload';
 import type { ExchangePlan } from '../messages';
 import { type MessageTensors, type StepArena, sumOf, type TensorWorkers } from '../routes/route';
 import {
-  addMessages,
   bySize,
   CONTROL,
   type Failure,
@@ -146,7 +146,7 @@ export class TensorThreads implements TensorWorkers {
   async addMessages({ arena, tensors }: MessageTensors, byRank: readonly (readonly Uint8Array[])[]): Promise<void> {
     const order = bySize(tensors);
     const messagesOf = (tensor: number) => byRank.map(messages => messages[tensor]!);
-    const add = (item: number) => addMessages(tensors[order[item]!]!, messagesOf(order[item]!));
+    const add = (item: number) => tensors[order[item]!]!.average(messagesOf(order[item]!), blaming);
     const places = order.map(i => placeOf(tensors[i]!, arena));
     const received =
       this.helpers.length === 0 ? undefined : this.sharedMessages(order.flatMap(messagesOf), byRank.length);

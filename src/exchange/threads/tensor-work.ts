@@ -1,8 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { MessagePort } from 'node:worker_threads';
-import { blaming } from '../../collectives/blaming';
 import type { Sums } from '../../collectives/sparse-all-reduce';
-import type { CodedTreatment, MessageSeeds } from '../../compression/compressors/coded-treatment';
+import type { MessageSeeds } from '../../compression/compressors/coded-treatment';
 import { GradientCodec } from '../../compression/gradient-codec';
 import { type Section, type SectionStreams, sectionsOf } from '../../compression/gradient-streams';
 import type { TensorTreatment, TreatmentStep } from '../../compression/tensor-treatment';
@@ -100,11 +99,6 @@ export function bySize(tensors: readonly TensorTreatment[]): number[] {
   return [...tensors.keys()].sort((a, b) => tensors[b]!.elementCount - tensors[a]!.elementCount);
 }
 
-/** Replaces the gradient of a tensor by the mean of the messages of all ranks. */
-export function addMessages(tensor: CodedTreatment, messages: readonly Uint8Array[]): void {
-  tensor.average(messages, blaming);
-}
-
 /** What a thread works with in an arena. */
 interface ThreadPlace {
   readonly kernels: Kernels;
@@ -152,7 +146,7 @@ export function takeItems(
 ): Failure | undefined {
   let failure: Failure | undefined;
   for (let item; (item = takeItem(control, first, count)) !== undefined;) {
-    const failed = endItem(control, count, item, run);
+    const failed = runItem(control, count, item, run);
     failure ??= failed;
   }
   return failure;
@@ -166,7 +160,7 @@ export async function takeItemsByTurns(...given: Parameters<typeof takeItems>): 
     await setImmediate();
     const item = takeItem(control, first, count);
     if (item === undefined) return failure;
-    const failed = endItem(control, count, item, run);
+    const failed = runItem(control, count, item, run);
     failure ??= failed;
   }
 }
@@ -187,7 +181,7 @@ function takeItem(control: Int32Array, first: number, count: number): number | u
 }
 
 /** Runs an item. It counts as done, whatever it throws. */
-function endItem(control: Int32Array, count: number, item: number, run: (item: number) => void): Failure | undefined {
+function runItem(control: Int32Array, count: number, item: number, run: (item: number) => void): Failure | undefined {
   let failure: Failure | undefined;
   try {
     run(item);

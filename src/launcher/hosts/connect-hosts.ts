@@ -40,7 +40,7 @@ export async function connectHosts(
   const hostOf = (rank: number) => remotes.find(({ name }) => name === plan.seats[rank]!.host)!;
   const starter: RankStarter = {
     start: (rank, told) => hostOf(rank).start(plan.seats[rank]!.localRank, told),
-    whyNot: rank => hostOf(rank).whyLost,
+    whyNoStart: rank => hostOf(rank).whyLost,
     close: async () => void (await Promise.all(remotes.map(remote => remote.close()))),
   };
   const prepare = async ({ host, ranks }: RemotePlan['hosts'][number], i: number): Promise<Readiness> => {

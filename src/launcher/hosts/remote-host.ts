@@ -142,7 +142,7 @@ export class RemoteHost {
     };
     const before = this.ranks.get(number);
     if (before === undefined) begin();
-    else void before.unheard.then(begin); // what is heard of the rank until then is of its last process
+    else void before.heard.then(begin); // what is heard of the rank until then is of its last process
     return rank;
   }
 
@@ -315,8 +315,8 @@ class RemoteRank implements RunningRank {
     return this.end.promise;
   }
 
-  /** Settles when nothing more will be heard of its process. */
-  get unheard(): Promise<void> {
+  /** Settles when all of its process was heard. */
+  get heard(): Promise<void> {
     return this.lastHeard.promise;
   }
 
