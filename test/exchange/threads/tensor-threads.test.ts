@@ -167,7 +167,14 @@ describe('low rank', () => {
       .spyOn(compressorMessages, 'encodeMessages')
       .mockImplementation(messages => encodeMessages(messages.map(each => each.subarray(0, each.length >> 1))));
     jest.spyOn(CodedTreatment.prototype, 'average').mockReturnValue(); // this thread reads nothing
-    await expect(helped.run(next)).rejects.toMatchObject({ code: 'ERR_PROTOCOL', details: { rank: 0 } });
+    const state = VARIABLES.flatMap((_, v) => [helped.handle.momentum(v), helped.handle.residual(v)]);
+    const before = state.map(view => view.slice());
+    let error: unknown;
+    for (let i = 0; i < MOST_STEPS && error === undefined; i++) {
+      state.forEach((view, each) => view.set(before[each]!)); // this thread was faster, and has taken all messages
+      await helped.run(next).catch((thrown: unknown) => (error = thrown));
+    }
+    expect(error).toMatchObject({ code: 'ERR_PROTOCOL', details: { rank: 0 } });
     jest.restoreAllMocks();
     const expected = await alone.run(next);
     const actual = await helped.run(next); // what was accumulated is not accumulated twice
