@@ -119,6 +119,8 @@ const MANY_RANKS_METHODS = [BASELINE, OTHER_ROUNDING, 'DGC, chosen sparsity', SC
 
 const EIGHT_SEEDS = [41, 42, 43, 44, 45, 46, 47, 48];
 const SIX_SEEDS = [61, 62, 63, 64, 65, 66];
+/** 16 ranks share the cores of one machine, so each training takes minutes. */
+const FOUR_SEEDS = SIX_SEEDS.slice(0, 4);
 
 const WORKLOADS: readonly WorkloadPlan[] = [
   {
@@ -141,7 +143,7 @@ const WORKLOADS: readonly WorkloadPlan[] = [
   },
   {
     // The language model of four ranks, with a quarter of the batch on each rank.
-    ...{ name: MANY_RANKS, margin: PERPLEXITY, controls: CONTROLS, seeds: SIX_SEEDS, folds: [0], ranks: 16 },
+    ...{ name: MANY_RANKS, margin: PERPLEXITY, controls: CONTROLS, seeds: FOUR_SEEDS, folds: [0], ranks: 16 },
     ...{ learningRate: 20, tuningSeeds: [], tuningFold: 0, ablationSeeds: [] },
     learningRates: { [MUST_FAIL]: 28.28 },
     methods: [...methodsFor({ clipNorm: 0.25 }), ...methodsBeyond({ clipNorm: 0.25 })].filter(({ name }) =>
@@ -190,7 +192,7 @@ const NOTES: readonly string[] = [
   'The long language model was declared later than the other workloads, when 18 trainings of the short one were known, none of which counts. It is the claim of the paper at a length at which 99.9 % is enough: 10,000 steps, with momentum. It was chosen with dense and gradient dropping alone, on rows and a seed (901) that do not count: at this length, and with the first rate, gradient dropping was 2.1 % worse than dense. A simulation had shown before that with the digits, and without momentum, gradient dropping loses too little in a long training to tell methods apart. DGC was not looked at.',
   'Dense, other rounding, begins from the same weights as dense, as all methods do, and shows how large a difference chance alone makes. (With fewer than three ranks the rounding is the same.) Dense, clipped by rank, clips the gradient of each rank instead of their mean, as DGC at 99.9 % and gradient dropping do. Low rank, QSGD and PowerSGD clip the mean.',
   'DGC with scatter, and dense and low rank with overlap, were declared when the results of the other methods were known, and before any training of theirs. They have the margins, tests, seeds and the search of all. They were declared for the digits and the speech, too. When the language model had shown that they lose accuracy, the machine was used for other workloads instead. Of the digits one training of the search for a rate had been made, which is not kept.',
-  'Language-16 is the language model with the same batch on 16 ranks instead of four. It was declared after the results of four ranks, and takes the learning rates that were best there. Its seeds are the same.',
+  'Language-16 is the language model with the same batch on 16 ranks instead of four. It was declared after the results of four ranks, and takes the learning rates that were best there. It has the first four of its seeds. Six were declared at first. When three trainings had been made, which take minutes each, and nobody had compared them, there were four.',
   'DGC with a chosen sparsity, before, is what dgc() without a sparsity did in the first study: it sends values as float16, and clips each rank. Now it sends them in 4 bits, and clips the mean where there is no momentum.',
 ];
 
