@@ -39,20 +39,19 @@ function pageOf(study) {
   return page;
 }
 
-/** A row for each workload: how much the methods differ from dense. */
+/** A row for each workload that has all these methods: how much they differ from dense. */
 function shortTable({ workloads, declared: { margins, baseline } }) {
-  const rows = workloads.map(({ name, methods }) => {
+  const rows = workloads.flatMap(({ name, methods }) => {
     const { difference, score, differenceText } = wordsOf(margins[name], baseline);
-    const cells = Object.keys(SHOWN).map(shown => {
-      const method = methods.find(each => each.name === shown);
-      if (method === undefined) return '–';
-      const { differenceFromDense, ratio, verdict } = method;
+    const shown = Object.keys(SHOWN).map(method => methods.find(each => each.name === method));
+    if (shown.includes(undefined)) return [];
+    const cells = shown.map(({ differenceFromDense, ratio, verdict }) => {
       return `${intervalText(differenceFromDense, differenceText)} at ${ratioText(ratio)}: ${VERDICTS[verdict]}`;
     });
     const unit = difference.replace(/^Difference, /, '');
     const goal = `${margins[name].better === 'higher' ? 'more' : 'less'} is better`;
     const steps = methods[0].seeds[0].steps.toLocaleString('en-US');
-    return [name, steps, `${score.replace(', %', '').toLowerCase()}, ${unit}: ${goal}`, ...cells];
+    return [[name, steps, `${score.replace(', %', '').toLowerCase()}, ${unit}: ${goal}`, ...cells]];
   });
   return [['', 'steps', 'difference in', ...Object.values(SHOWN)], ...rows];
 }
