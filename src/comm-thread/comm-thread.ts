@@ -26,7 +26,7 @@ import {
   type ThreadData,
 } from './thread-protocol';
 
-const BEAT_MS = 500;
+const BEAT_MS = 1_000;
 
 /** Answers the requests of the main thread, in all rings of this rank. */
 class CommThread {

@@ -298,7 +298,7 @@ class Parts {
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.all.map(part => part.close()));
+    await Promise.allSettled(this.all.map(async part => part.close()));
   }
 }
 

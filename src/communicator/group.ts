@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
-import { isLoopback, portRangeOf } from '../environment/network';
+import { isLoopback, type PortRange, portRangeOf } from '../environment/network';
 import { deserializeError, GradringError, inRun, invalidArgument, readError, serializeError } from '../errors';
 import { decodeValues, encodeValue } from '../rank-values';
 import type { ConnectOptions } from '../rendezvous/connect-options';
 import { hostId, placeForPeers } from '../rendezvous/host-identity';
 import { findFreePort, requireFreePort } from '../rendezvous/master-port';
+import { listenInRange } from '../rendezvous/port-range';
 import { type Check, isAnything, isBetween, isBoolean, isOptional, isText, isWith } from '../shape';
 import { aborted } from './abort';
 
@@ -122,27 +123,23 @@ async function meetingPlace(options: ConnectOptions, number: number): Promise<Me
     const told = isNear ? masterAddr : (await placeForPeers(options)).told;
     const host = isNear ? masterAddr : '0.0.0.0'; // where a rendezvous listens
     const range = portRange === undefined ? undefined : portRangeOf(portRange);
-    const masterPort = range === undefined ? await findFreePort(host) : await freePortIn(host, range, number);
+    const masterPort = range === undefined ? await findFreePort(host) : await freePort(host, range, number);
     return { masterAddr: told, masterPort };
   } catch (error) {
     return { fault: serializeError(error, 'ERR_ADDRESS_IN_USE') };
   }
 }
 
-/** @throws GradringError `ERR_ADDRESS_IN_USE` */
-async function freePortIn(
-  host: string,
-  { first, last }: { readonly first: number; readonly last: number },
-  start: number,
-): Promise<number> {
-  const count = last - first + 1;
-  for (let tried = 0; ; tried++) {
-    const port = last - ((start + tried) % count);
-    try {
-      await requireFreePort(host, port, 'portRange');
-      return port;
-    } catch (error) {
-      if (tried === count - 1) throw error;
-    }
-  }
+/**
+ * A free port of a range: from its end, because links take its first ports.
+ *
+ * @throws GradringError `ERR_ADDRESS_IN_USE`
+ */
+function freePort(host: string, range: PortRange, number: number): Promise<number> {
+  const { first, last } = range;
+  return listenInRange(range, async tried => {
+    const port = last - ((number + tried - first) % (last - first + 1));
+    await requireFreePort(host, port, 'portRange');
+    return port;
+  });
 }

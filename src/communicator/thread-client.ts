@@ -96,12 +96,9 @@ export class ThreadClient {
     const scratch = heap.allocate(SCRATCH_BYTES);
     const shared = { memory: heap.memory, scratch, control, metrics: sharedMetrics() };
     const data: ThreadData = { options, timeline, port: port2, ...shared };
+    const program = ownFile(`comm-thread/${isMainThread ? 'comm-thread.js' : 'sheltered-thread.js'}`);
     const observer = observeThread('training', data);
-    const program = isMainThread ? 'comm-thread.js' : 'sheltered-thread.js';
-    const worker = new Worker(ownFile(`comm-thread/${program}`), {
-      workerData: data,
-      transferList: [port2],
-    });
+    const worker = new Worker(program, { workerData: data, transferList: [port2] });
     const client = new ThreadClient(worker, port1, control, observer);
     const abort = () => {
       const error = aborted(`connect was aborted while rank ${rank} waited for the others.`, signal!, { rank });

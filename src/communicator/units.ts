@@ -102,10 +102,10 @@ export class Units {
   async run<T>(unit: Unit<T>): Promise<T> {
     if (this.ring === undefined || this.inside.getStore()) return awake(unit.run());
     const previous = this.tail;
+    this.pending++;
     const result = (async () => {
-      await previous.catch(() => undefined);
-      this.pending++;
       try {
+        await previous.catch(() => undefined);
         return await this.inside.run(true, () => awake(this.complete(unit)));
       } finally {
         this.pending--;

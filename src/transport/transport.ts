@@ -3,7 +3,7 @@ import { Observer, type SpanArguments } from '../observer';
 import type { DataHeader } from '../wire/frame';
 import { RollCall } from './control/roll-call';
 import type { Landing } from './data/landing';
-import type { HostRun, Medium, Side } from './ring-place';
+import type { Medium, RingPlace, Side } from './ring-place';
 
 /** A received data frame. */
 export interface DataFrame {
@@ -63,15 +63,7 @@ export interface Messenger {
 }
 
 /** What the collectives need of the network. */
-export interface Transport {
-  readonly rank: number;
-  readonly worldSize: number;
-  /** Whether all ranks are on this host. */
-  readonly isLocal: boolean;
-  /** See {@link RingPlace.hostRuns}. */
-  readonly hostRuns: readonly HostRun[];
-  /** How many ranks there are on this host. */
-  readonly ranksHere: number;
+export interface Transport extends Pick<RingPlace, 'rank' | 'worldSize' | 'isLocal' | 'hostRuns' | 'ranksHere'> {
   /** What the pace of the links adds to each byte, in ns: 0 if nothing paces them. */
   readonly paceNs: number;
   /** The ring of ZeroMQ links: for sparse frames and for everything that is not bulk. */
@@ -106,13 +98,11 @@ export interface Transport {
   close(): Promise<void>;
 }
 
-/** The path of a ring of one: no collective uses it. */
-const NO_PATH: DataPath = {
-  media: [],
-  send: () => Promise.reject(alone()),
-  forward: () => Promise.reject(alone()),
-  receive: () => Promise.reject(alone()),
-};
+const alone = (): Promise<never> =>
+  Promise.reject(new GradringError('ERR_COMM_THREAD', 'A ring of one tried to use the network: a bug in gradring.'));
+
+/** The paths of a ring of one: no collective, and no message, uses them. */
+const NO_PATH = { media: [], send: alone, forward: alone, receive: alone };
 
 /** A ring of one: no sockets, and no collective that would use them. */
 export class SoloTransport implements Transport {
@@ -124,7 +114,7 @@ export class SoloTransport implements Transport {
   readonly paceNs = 0;
   readonly links = NO_PATH;
   readonly bulk = NO_PATH;
-  readonly messenger = { send: () => Promise.reject(alone()), receive: () => Promise.reject(alone()) };
+  readonly messenger = NO_PATH;
   readonly rollCall: Transport['rollCall'] = new RollCall(this, async () => undefined);
   failure: GradringError | undefined;
 
@@ -151,8 +141,4 @@ export class SoloTransport implements Transport {
 export function frameArguments({ header, bytes }: DataFrame, direction: Side): SpanArguments {
   const { sequence, part, origin } = header;
   return { sequence, part, origin, direction, bytes };
-}
-
-function alone(): GradringError {
-  return new GradringError('ERR_COMM_THREAD', 'A ring of one tried to use the network: a bug in gradring.');
 }

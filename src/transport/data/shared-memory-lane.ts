@@ -35,25 +35,23 @@ export class SharedMemoryLane extends Lane {
   readonly medium = 'shared-memory';
   readonly isDirect = true;
   protected readonly isFlushed = true; // the queue holds a copy
-  private readonly pipe: Socket;
 
   private constructor(
     private readonly incoming: SharedQueue,
     private readonly outgoing: SharedQueue,
-    /** The pipe that wakes this end: where it is read. */
+    /** The pipe that wakes this end: where it is read, and what reads it while nobody asks. */
     private readonly wakeEnd: number,
+    private readonly pipe: Socket,
     /** The pipe that wakes the other end: where it is written. */
     private readonly othersWakeEnd: number,
     private readonly words: Int32Array,
     private readonly undo: Undo,
   ) {
     super();
-    this.pipe = new Socket({ fd: wakeEnd, readable: true, writable: false });
     this.pipe
       .on('data', () => this.woken())
       .on('error', () => undefined) // the link tells that the neighbour is gone
       .unref();
-    undo.push(() => this.pipe.destroy());
     register(this);
   }
 
@@ -73,12 +71,13 @@ export class SharedMemoryLane extends Lane {
         throw new Error('The memory is full.');
       const { first, second, words } = map(file, hasCore, undo);
       const own = makePipe();
+      const pipe = reader(own.readEnd, undo);
       words[WORD.toMaker] = pipeEnd(own.writeEnd, undo);
       const others = makePipe();
       words[WORD.toOpener] = pipeEnd(others.readEnd, undo);
       const othersWakeEnd = pipeEnd(others.writeEnd, undo);
       symlinkSync(`/proc/${process.pid}/fd/${file}`, path);
-      return new SharedMemoryLane(first, second, own.readEnd, othersWakeEnd, words, undo);
+      return new SharedMemoryLane(first, second, own.readEnd, pipe, othersWakeEnd, words, undo);
     });
   }
 
@@ -92,7 +91,7 @@ export class SharedMemoryLane extends Lane {
       const othersWakeEnd = pipeEnd(openPipe(`${descriptors}/${words[WORD.toMaker]}`, constants.O_WRONLY), undo);
       // For writing, too: a pipe ends with its last writer, and must not be closed before the lane is.
       const wakeEnd = openPipe(`${descriptors}/${words[WORD.toOpener]}`, constants.O_RDWR);
-      const lane = new SharedMemoryLane(second, first, wakeEnd, othersWakeEnd, words, undo);
+      const lane = new SharedMemoryLane(second, first, wakeEnd, reader(wakeEnd, undo), othersWakeEnd, words, undo);
       Atomics.store(words, WORD.opened, 1);
       return lane;
     });
@@ -171,6 +170,13 @@ function openFile(path: string, flags: string, undo: Undo): number {
   const file = openSync(path, flags, 0o600);
   undo.push(() => closeSync(file));
   return file;
+}
+
+/** Reads a pipe from now on, and closes it. */
+function reader(end: number, undo: Undo): Socket {
+  const socket = new Socket({ fd: end, readable: true, writable: false });
+  undo.push(() => socket.destroy());
+  return socket;
 }
 
 function pipeEnd(end: number, undo: Undo): number {
