@@ -816,7 +816,8 @@ export class Communicator {
     try {
       const ticket = this.post(name, input);
       abort = () => ticket.abort();
-      if (signal?.aborted) abort(); // after an earlier part of the call, which was over
+      if (signal?.aborted)
+        abort(); // after an earlier part of the call, which was over
       else signal?.addEventListener('abort', abort);
       return result(yield* waitFor(ticket));
     } catch (error) {

@@ -182,57 +182,20 @@ export interface CodecKernels {
   mirrorSymbols(symbols: Pointer, count: number, magnitude: number): void;
 }
 
-/** Kernels of the codecs that the module exports as they are. */
-type Plain =
-  | 'countBelow'
-  | 'decodeBitmap'
-  | 'decodeClusters'
-  | 'decodeSubset'
-  | 'encodeBitmap'
-  | 'encodeClusters'
-  | 'encodeSubset'
-  | 'gapsOf'
-  | 'indicesOf'
-  | 'largestMagnitude'
-  | 'mirrorSymbols'
-  | 'packBits'
-  | 'raiseSymbols'
-  | 'readBits'
-  | 'riceDecode'
-  | 'riceEncode'
-  | 'smallestMagnitude'
-  | 'unpackBits'
-  | 'writeBits';
-
 /** The part of assembly/index.ts for the codecs. A result that is an i32 is signed: as a u32 it needs `>>> 0`. */
-export interface CodecExports extends Pick<CodecKernels, Plain> {
+export interface CodecExports extends Omit<
+  CodecKernels,
+  'riceParameter' | 'riceDecodeBoth' | 'quantize' | 'encodeSymbols' | 'dequantize'
+> {
   riceParameter: (symbols: number, count: number, mean: number, far: boolean) => number;
-  riceDecodeBoth: (
-    count: number,
-    symbols: number,
-    parameter: number,
-    from: number,
-    until: number,
-    otherSymbols: number,
-    otherParameter: number,
-    otherFrom: number,
-    otherUntil: number,
-  ) => number;
+  riceDecodeBoth: (...numbers: number[]) => number;
   secondEnd: { value: number };
   quantizeFloat32: (values: number, count: number, symbols: number) => number;
   quantizeFloat16: (values: number, count: number, exponent: number, symbols: number) => number;
   quantizeBfloat16: (values: number, count: number, symbols: number) => number;
   quantizeInt8: (values: number, count: number, scale: number, symbols: number) => number;
   quantizeLevels: (values: number, count: number, levels: number, symbols: number) => number;
-  encodeSymbols: (
-    symbols: number,
-    count: number,
-    smallest: number,
-    largest: number,
-    sum: number,
-    magnitudeBits: number,
-    into: number,
-  ) => number;
+  encodeSymbols: (...numbers: number[]) => number;
   dequantizeFloat32: (symbols: number, count: number, values: number) => number;
   dequantizeFloat16: (symbols: number, count: number, exponent: number, values: number) => number;
   dequantizeBfloat16: (symbols: number, count: number, values: number) => number;

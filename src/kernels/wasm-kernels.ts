@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { ownFile } from '../own-file';
 import type { KernelMemory } from '../kernel-memory';
 import type { FloatType, Kernels, ReducedType, ReduceOperation } from './kernels';
-import { type MatrixExports, matrixKernels } from './matrix-kernels';
-import { type CodecExports, codecKernels } from './codec-kernels';
+import { type MatrixExports, type MatrixKernels, matrixKernels } from './matrix-kernels';
+import { type CodecExports, type CodecKernels, codecKernels } from './codec-kernels';
 
 type Reduce = (into: number, from: number, elementCount: number) => void;
 type Scale = (data: number, factor: number, elementCount: number) => number;
@@ -12,77 +12,33 @@ type Scale = (data: number, factor: number, elementCount: number) => number;
 type Reductions = { readonly [N in `${ReduceOperation}${Capitalize<ReducedType>}`]: Reduce };
 type Scales = { readonly [N in `scale${Capitalize<FloatType>}`]: Scale };
 
-/** Kernels that the module exports as they are. */
-type Plain =
-  | 'applyMomentum'
-  | 'clear'
-  | 'copy'
-  | 'copyUpTo'
-  | 'countAbove'
-  | 'magnitudeOfRank'
-  | 'scatterAdd'
-  | 'scatterAddBelow'
-  | 'settle'
-  | 'settleApplied'
-  | 'sumOfSquares';
-
 /** What assembly/index.ts exports. Results of type i32 are signed; a result that is a u32 needs `>>> 0`. */
-interface Exports extends CodecExports, MatrixExports, Reductions, Scales, Pick<Kernels, Plain> {
+interface Exports
+  extends
+    CodecExports,
+    MatrixExports,
+    Reductions,
+    Scales,
+    Omit<
+      Kernels,
+      | keyof CodecKernels
+      | keyof MatrixKernels
+      | 'reduce'
+      | 'scale'
+      | 'allFinite'
+      | 'accumulate'
+      | 'sampleAccumulation'
+      | 'addEntries'
+      | 'takeLargest'
+    > {
   allFinite: (data: number, elementCount: number) => number;
-  accumulate: (
-    gradient: number,
-    momentum: number,
-    residual: number,
-    elementCount: number,
-    gradientScale: number,
-    momentumFactor: number,
-    nesterov: boolean,
-    lowest: number,
-    firstIndices: number,
-    firstValues: number,
-    firstCapacity: number,
-    secondIndices: number,
-    secondValues: number,
-    secondCapacity: number,
-    packTable: number,
-  ) => number;
+  accumulate: (...numbers: (number | boolean)[]) => number;
   firstCount: { value: number };
-  sampleAccumulation: (
-    gradient: number,
-    momentum: number,
-    residual: number,
-    elementCount: number,
-    gradientScale: number,
-    momentumFactor: number,
-    nesterov: boolean,
-    blockCount: number,
-    into: number,
-  ) => void;
-  addEntries: (
-    aIndices: number,
-    aValues: number,
-    aCount: number,
-    bIndices: number,
-    bValues: number,
-    bCount: number,
-    bStart: number,
-    indices: number,
-    values: number,
-  ) => number;
+  sampleAccumulation: (...numbers: (number | boolean)[]) => void;
+  addEntries: (...numbers: number[]) => number;
   tiesTaken: { value: number };
   largestTaken: { value: number };
-  takeLargest: (
-    listed: boolean,
-    indices: number,
-    values: number,
-    elementCount: number,
-    threshold: number,
-    ties: number,
-    intoIndices: number,
-    intoValues: number,
-    count: number,
-    packTable: number,
-  ) => number;
+  takeLargest: (...numbers: (number | boolean)[]) => number;
 }
 
 let compiled: WebAssembly.Module | undefined;

@@ -91,19 +91,14 @@ export class RingState {
     const cameAt = this.observer.startOf('receive');
     const header = decodeHeader(this.place, frame.headerBytes);
     if (header.kind !== FrameKind.Data) throw protocolError('came beside the link, but is no data');
-    this.countReceived(frame.headerBytes.length + frame.bytes);
+    this.observer.count('bytesReceived', frame.headerBytes.length + frame.bytes);
     const accepted = { ...frame, header };
-    this.tellReceived(side, accepted, cameAt);
+    if (cameAt !== undefined) this.tellReceived(side, accepted, cameAt);
     return accepted;
   }
 
-  countReceived(bytes: number): void {
-    this.observer.count('bytesReceived', bytes);
-  }
-
-  /** @param cameAt Undefined if nobody wants to know. */
-  tellReceived(side: Side, frame: DataFrame, cameAt: number | undefined): void {
-    if (cameAt !== undefined) this.observer.ended('receive', cameAt, frameArguments(frame, opposite(side)));
+  tellReceived(side: Side, frame: DataFrame, cameAt: number): void {
+    this.observer.ended('receive', cameAt, frameArguments(frame, opposite(side)));
   }
 
   /** Ends the ring. Settles with the error that all ranks raise, which may be that of another one. */

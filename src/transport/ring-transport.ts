@@ -204,7 +204,7 @@ export class RingTransport implements Transport {
 
   private async onMessage(side: Side, message: Message): Promise<void> {
     if (message.length === 1 && message[0]!.length === 0) return; // a sign of life of the link itself
-    for (const part of message) this.state.countReceived(part.length);
+    for (const part of message) this.observer.count('bytesReceived', part.length);
     try {
       this.take(side, message);
     } catch (error) {
@@ -250,7 +250,7 @@ export class RingTransport implements Transport {
         const body = message[1]!;
         const frame = { header, headerBytes, body, bytes: body.length, hasLanded: false };
         if (!this.lanePath?.takeStray(side, frame)) this.linkPath.put(side, frame);
-        this.state.tellReceived(side, frame, cameAt);
+        if (cameAt !== undefined) this.state.tellReceived(side, frame, cameAt);
       }
     }
   }

@@ -1,5 +1,4 @@
-import type { CodeScratch } from './code-scratch';
-import { LARGEST_INTEGER } from './integer-code';
+import { type CodeScratch, LARGEST_INTEGER } from './code-scratch';
 import { malformed } from '../bit-stream';
 import { isInRange, readScale, type TensorCode, writeScale } from './tensor-code';
 

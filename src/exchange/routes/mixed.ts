@@ -21,12 +21,10 @@ export const mixed: Route = {
     const { call, arenas, means, clock } = step;
     const parts = encodePayloads(step, partOf(arenas, 'others'));
     const whole = partOf(arenas, 'whole');
-    const agreed = await clock.travel(async () => {
-      const found = await sparseAllReduce(call, parts);
-      if (found.nonFinite === undefined) await sumByRing(call, whole);
-      return found;
-    });
-    if (agreed.nonFinite === undefined) clock.stage('decode', 'means', () => means.takeAll(whole));
+    const agreed = await clock.travel(() => sparseAllReduce(call, parts));
+    if (agreed.nonFinite !== undefined) return agreed;
+    await clock.travel(() => sumByRing(call, whole));
+    clock.stage('decode', 'means', () => means.takeAll(whole));
     return agreed;
   },
 };

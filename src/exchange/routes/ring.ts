@@ -1,4 +1,5 @@
 import { allGatherBodies } from '../../collectives/all-gather';
+import { blaming } from '../../collectives/blaming';
 import { BLOCK_SEGMENTS, Chunks } from '../../collectives/chunks';
 import type { CollectiveCall } from '../../collectives/collective-call';
 import { algorithmFor, allReduce } from '../../collectives/dense-ring';
@@ -86,13 +87,18 @@ export async function agree(path: CollectiveCall, step: RoutedStep): Promise<Agr
   new DataView(own.buffer).setUint32(0, nonFiniteTensor + NOTICE * notices, true);
   let all = 0;
   for (const [rank, body] of (await allGatherBodies(path, own)).entries()) {
-    const word = body.length === 4 ? new DataView(body.buffer, body.byteOffset, 4).getUint32(0, true) : NaN;
-    const tensor = word % NOTICE;
-    if (!(tensor < tensorCount || tensor === NONE)) throw protocolError(`of rank ${rank} holds no tensor number`);
+    const { tensor, notices } = blaming(rank, () => wordIn(body, tensorCount));
     if (tensor !== NONE) return { nonFinite: { rank, tensor }, notices: 0 };
-    all |= Math.floor(word / NOTICE);
+    all |= notices;
   }
   return { notices: all };
+}
+
+function wordIn(body: Uint8Array, tensorCount: number): { tensor: number; notices: number } {
+  const word = body.length === 4 ? new DataView(body.buffer, body.byteOffset, 4).getUint32(0, true) : NaN;
+  const tensor = word % NOTICE;
+  if (!(tensor < tensorCount || tensor === NONE)) throw protocolError('holds no tensor number');
+  return { tensor, notices: Math.floor(word / NOTICE) };
 }
 
 /** What a word of {@link agree} counts in the bits of its notices. The rest is the number of a tensor, or none. */

@@ -157,8 +157,8 @@ export class StepClock implements Listener {
   async travel<T>(run: () => Promise<T>): Promise<T> {
     const start = performance.now();
     const result = await run();
-    const { last = start } = this.call.frameTimes; // none in a ring of one
-    this.timesMs.travel += last - start;
+    const { last = start } = this.call.frameTimes;
+    this.timesMs.travel += Math.max(0, last - start); // perhaps no frame came
     return result;
   }
 }

@@ -1,8 +1,9 @@
+import { growMemory, sharedMemory } from '../../address-space';
 import { type CollectiveCall, SCRATCH_BYTES } from '../../collectives/collective-call';
 import { allReduce } from '../../collectives/dense-ring';
+import type { KernelMemory } from '../../kernel-memory';
 import type { Kernels } from '../../kernels/kernels';
 import { instantiateKernels } from '../../kernels/wasm-kernels';
-import { SharedHeap } from '../../memory/shared-heap';
 
 /** Numbers whose mean over all ranks is wanted, as many on each. */
 export interface MeanRequest {
@@ -10,46 +11,35 @@ export interface MeanRequest {
   readonly resolve: (mean: Float32Array) => void;
 }
 
-/** Memory for the numbers that the dense ring adds. It grows to the largest step. */
-export class SumBuffer {
-  private heap: SharedHeap | undefined;
-  private kernels: Kernels | undefined;
-  private scratch = 0;
-  private data = 0;
-  private length = 0;
+const MOST_BYTES = 2 ** 32;
+const PURPOSE = 'for the tensors that the dense ring averages';
 
+/** Memory for the numbers that the dense ring adds, behind its scratch. It grows to the largest step. */
+export class SumBuffer {
+  private made: { readonly memory: KernelMemory; readonly kernels: Kernels } | undefined;
+
+  /** @throws GradringError `ERR_OUT_OF_MEMORY`, and what an all-reduce throws. */
   async mean(call: CollectiveCall, requests: readonly MeanRequest[]): Promise<void> {
-    const length = requests.reduce((sum, { sent }) => sum + sent.length, 0);
-    const heap = this.makeRoom(length);
-    const array = { type: 'float32', data: this.data, elementCount: length } as const;
-    let start = this.data;
+    const elementCount = requests.reduce((sum, { sent }) => sum + sent.length, 0);
+    const { memory, kernels } = (this.made ??= make());
+    growMemory(memory, SCRATCH_BYTES + 4 * elementCount, PURPOSE);
+    let start = SCRATCH_BYTES;
     for (const { sent } of requests) {
-      new Float32Array(heap.memory.buffer, start, sent.length).set(sent);
+      new Float32Array(memory.buffer, start, sent.length).set(sent);
       start += sent.byteLength;
     }
-    const { memory } = heap;
-    const context = { ...call.context, kernels: this.kernels!, memory, scratch: this.scratch };
-    await allReduce(call.inBulk(context), array, 'sum');
-    start = this.data;
+    const context = { ...call.context, kernels, memory, scratch: 0 };
+    await allReduce(call.inBulk(context), { type: 'float32', data: SCRATCH_BYTES, elementCount }, 'sum');
+    start = SCRATCH_BYTES;
     for (const { sent, resolve } of requests) {
       const sums = new Float32Array(memory.buffer, start, sent.length);
       resolve(Float32Array.from(sums, sum => sum / call.worldSize));
       start += sent.byteLength;
     }
   }
+}
 
-  private makeRoom(length: number): SharedHeap {
-    if (this.heap === undefined) {
-      this.heap = new SharedHeap();
-      this.scratch = this.heap.allocate(SCRATCH_BYTES);
-      this.kernels = instantiateKernels(this.heap.memory);
-    }
-    if (length > this.length) {
-      if (this.length > 0) this.heap.release(this.data, 4 * this.length);
-      this.length = 0;
-      this.data = this.heap.allocate(4 * length);
-      this.length = length;
-    }
-    return this.heap;
-  }
+function make() {
+  const memory = sharedMemory(SCRATCH_BYTES, MOST_BYTES, PURPOSE);
+  return { memory, kernels: instantiateKernels(memory) };
 }
