@@ -71,12 +71,12 @@ export class CheckpointWriter<P> {
       return begun;
     };
     const { places, failure } = await this.together(isBegun, () => this.withContent(position, begin));
-    // A rank that was behind the others has their result, but has copied, too: they agree after that.
-    const { rank, content } = copied!;
     let last: Promise<unknown> = Promise.resolve();
     const pending = folders.flatMap((folder, i): PendingSave[] => {
       const place = places[i];
       if (place == null) return [];
+      // A rank that was behind the others has their result, but has copied, too: they agree after that.
+      const { rank, content } = copied!;
       const written = last.then(() => writeSave(folder, place, rank, content));
       last = written.catch(() => undefined); // told by finish
       return [{ folder, place, rank, written }];

@@ -53,6 +53,10 @@ describe.each(RING_SIZES)('%d ranks', ranks => {
     }
   });
 
+  test('what the function `state` throws on one rank is an error of all ranks, or a warning', () => {
+    for (const value of valuesOf('a state that throws')) expect(value).toEqual(['ERR_CHECKPOINT', 9, [], []]);
+  });
+
   test('a save that is not complete when the ring is closed is told', () => {
     for (const { warnings, isWritten } of valuesOf<{ warnings: string[]; isWritten: boolean }>('is not awaited')) {
       expect(warnings).toEqual([
