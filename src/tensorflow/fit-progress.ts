@@ -131,6 +131,7 @@ export class FitProgress extends tf.Callback {
     if (this.communicator.worldSize === 1) return [];
     const { optimizer } = this.model as unknown as { readonly optimizer: RingOptimizer };
     const { bytesSent, denseBytes } = optimizer.statistics;
+    if (bytesSent === 0) return []; // before the first exchange
     const [ratio, word] = bytesSent <= denseBytes ? [denseBytes / bytesSent, 'less'] : [bytesSent / denseBytes, 'more'];
     return [`sent ${size(bytesSent)} (${rounded(ratio, 3)}× ${word})`];
   }
