@@ -312,7 +312,7 @@ export class RingCallback extends tf.Callback {
     const metrics = all.map(each => each.metrics);
     // A rank that had no batch in this epoch has none.
     const measured = this.joinsUneven ? metrics.filter(each => Object.keys(each).length > 0) : metrics;
-    checkSameMetrics(measured, epoch);
+    checkSameMetrics(metrics, measured, epoch);
     for (const name of Object.keys(measured[0] ?? {})) {
       logs[name] = measured.reduce((sum, { [name]: value }) => sum + Number(value), 0) / measured.length;
     }
@@ -470,11 +470,19 @@ async function metricsOf(logs: Record<string, number | tf.Scalar>): Promise<Reco
   return metrics;
 }
 
-/** @throws GradringError naming the first metric that one rank has and another does not. */
-function checkSameMetrics(all: readonly EpochEnd['metrics'][], epoch: number): void {
-  const names = [...new Set(all.flatMap(metrics => Object.keys(metrics)))];
+/**
+ * @param all Of each rank.
+ * @param measured Those of them that should be alike.
+ * @throws GradringError naming the first metric that one rank has and another does not.
+ */
+function checkSameMetrics(
+  all: readonly EpochEnd['metrics'][],
+  measured: readonly EpochEnd['metrics'][],
+  epoch: number,
+): void {
+  const names = [...new Set(measured.flatMap(metrics => Object.keys(metrics)))];
   for (const name of names) {
-    const rank = all.findIndex(metrics => !(name in metrics));
+    const rank = all.findIndex(metrics => measured.includes(metrics) && !(name in metrics));
     if (rank === -1) continue;
     const other = all.findIndex(metrics => name in metrics);
     const words = `After epoch ${epoch}, rank ${other} has the metric ${shownName(name)}, but rank ${rank} does not. Compile with the same metrics, and pass validation data on all ranks, or on none.`;
