@@ -190,18 +190,23 @@ export class RingOptimizer extends tf.Optimizer {
   override async getWeights(): Promise<NamedTensor[]> {
     this.steps.checkIdle();
     await this.steps.untilStill();
+    tf.dispose(this.given);
+    this.given = [];
+    const weights = await this.newWeights();
+    this.given = weights.flatMap(({ tensor }) => (tensor instanceof tf.Variable ? [] : [tensor]));
+    return weights;
+  }
+
+  private async newWeights(): Promise<NamedTensor[]> {
     const { optimizer, takenOver } = this.inner;
     if (takenOver === undefined) return optimizer.getWeights();
-    tf.dispose(this.given);
     const momenta = optimizer.constructor === tf.MomentumOptimizer ? variableStates(this.steps) : [];
-    const weights = [
+    return [
       await this.saveIterations(),
       ...momenta.map(({ name, shape, momentum }) => {
         return { name: `${name}/momentum`, tensor: tf.tensor(momentum.slice(), [...shape]) };
       }),
     ];
-    this.given = weights.map(({ tensor }) => tensor);
-    return weights;
   }
 
   /**
