@@ -1,5 +1,6 @@
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, realpathSync, rmSync } from 'node:fs';
 import path from 'node:path';
+import { attempt } from '../attempt';
 import { buildBinding, hasBinding, readRecord, undoBinding } from './binding';
 import { inspect, type LibTensorFlow } from './libtensorflow';
 import { linkFailure } from './link-failure';
@@ -152,7 +153,8 @@ export function undoLink(name: PackageName): Undone {
     removed.push(`the link in ${directory}`);
   }
   if (removeNote(name) && record === undefined) removed.push('the note of a link that npm has removed');
-  const isFetched = record?.libTensorFlow.libraryDirectory.startsWith(fetchedTensorFlow());
+  const fetched = attempt(() => realpathSync(fetchedTensorFlow())); // as inspect resolves the library's folder
+  const isFetched = fetched !== undefined && record?.libTensorFlow.libraryDirectory.startsWith(fetched);
   return { removed, ...(isFetched && { kept: fetchedTensorFlow() }) };
 }
 
