@@ -169,10 +169,6 @@ class CheckpointedArrays implements CheckpointSource<StepState, Position> {
     return { optimizer: this.steps.inner.className, isPosition, advice };
   }
 
-  positionAt(epoch: number): Position {
-    return { epoch, batch: 0 };
-  }
-
   sourcesOf({ variables }: StepState): TensorSource[] {
     return sourcesOfVariables(variables);
   }

@@ -75,8 +75,6 @@ export interface CheckpointSource<S extends StepState, P extends Position> {
   variables(): readonly CheckpointedVariable[];
   /** What a checkpoint must fit, beside the variables. */
   fit(): TrainingFit<P>;
-  /** The position of a loop that counts no batches. */
-  positionAt(epoch: number): P;
   /** The tensors of a rank's file. */
   sourcesOf(state: S): TensorSource[];
   /** The state of this rank from the files of {@link ranksToRead}, the first of which has what all ranks share. */
@@ -152,7 +150,7 @@ export class TrainingCheckpoint<S extends StepState, P extends Position> {
   }
 
   private position(): P {
-    return this.source.positionAt(this.source.steps.epoch ?? 0);
+    return { epoch: this.source.steps.epoch ?? 0, batch: 0 } as P; // of a loop that counts no batches
   }
 
   /** Whether the training is at such a step: after every so many. */

@@ -206,10 +206,6 @@ class CheckpointedModel implements CheckpointSource<OptimizerState, FitPosition>
     };
   }
 
-  positionAt(epoch: number): FitPosition {
-    return { epoch, batch: 0 };
-  }
-
   sourcesOf(state: OptimizerState): TensorSource[] {
     return sourcesOf(state);
   }
