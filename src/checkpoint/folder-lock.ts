@@ -3,6 +3,7 @@ import { readFileSync, rmSync } from 'node:fs';
 import { link, open, readFile, rename, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { attempt } from '../attempt';
 import { GradringError } from '../errors';
 import { fileModeIn, PRIVATE_FOLDER } from '../file-mode';
 import { printable } from '../printable';
@@ -233,11 +234,6 @@ function releaseAll(): void {
 }
 
 function parse(text: string): Claim {
-  try {
-    const claim: unknown = JSON.parse(text);
-    if (isClaim(claim) && claim.processes.length > 0) return claim;
-  } catch {
-    // reported as nobody's
-  }
-  return NOBODY;
+  const claim = attempt((): unknown => JSON.parse(text));
+  return isClaim(claim) && claim.processes.length > 0 ? claim : NOBODY;
 }

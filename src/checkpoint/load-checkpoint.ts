@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { attempt } from '../attempt';
 import { GradringError } from '../errors';
 import { damaged } from './checkpoint-errors';
 import { readSmallFile, readTensorFile, type TensorFile } from './checkpoint-file';
@@ -113,9 +114,7 @@ async function agreeOnManifest(ranks: Ranks, { dir }: LoadInput, save: SavedName
 
 async function readRankFile(path: string, expected: Manifest['weights']): Promise<RankFile> {
   const file = await readTensorFile(path, expected);
-  try {
-    return { ...file, state: JSON.parse(file.metadata.get(STATE_KEY)!) as unknown };
-  } catch {
-    throw damaged(path, 'it does not hold the state of a rank');
-  }
+  const state = attempt((): unknown => JSON.parse(file.metadata.get(STATE_KEY)!));
+  if (state === undefined) throw damaged(path, 'it does not hold the state of a rank');
+  return { ...file, state };
 }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { attempt } from '../attempt';
 import { isCount, isObject } from '../shape';
 import { damaged } from './checkpoint-errors';
 import type { FileSum } from './durable-file';
@@ -60,13 +61,9 @@ export function decodeManifest(encoded: Uint8Array, path: string): Manifest {
 }
 
 function parseObject(encoded: Uint8Array, path: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(encoded));
-    if (isObject(value)) return value;
-  } catch {
-    // reported below
-  }
-  throw damaged(path, 'it is not a JSON object in UTF-8');
+  const value = attempt((): unknown => JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(encoded)));
+  if (!isObject(value)) throw damaged(path, 'it is not a JSON object in UTF-8');
+  return value;
 }
 
 function fileName(index: number): string {

@@ -1,5 +1,6 @@
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { attempt } from '../attempt';
 import { isBetween, isText, isWith } from '../shape';
 
 /** A process, in a way that distinguishes it from later ones with the same number. */
@@ -32,23 +33,17 @@ export function stateOf({ place, pid, start }: ProcessIdentity): 'runs' | 'gone'
 }
 
 function placeHere(): string {
-  try {
-    return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${readlinkSync('/proc/self/ns/pid')}`;
-  } catch {
-    return hostname(); // not Linux
-  }
+  const boot = () => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+  return attempt(() => `${boot()} ${readlinkSync('/proc/self/ns/pid')}`) ?? hostname(); // if it is not Linux
 }
 
 /** Undefined if the system does not tell: a process of another user may be hidden. `ended` for a zombie. */
 function startOf(pid: number): string | undefined {
-  try {
-    // The fields after the name, which may hold anything: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    const [state, ...fields] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return state === 'Z' || state === 'X' ? 'ended' : fields[18];
-  } catch {
-    return undefined;
-  }
+  const stat = attempt(() => readFileSync(`/proc/${pid}/stat`, 'latin1'));
+  if (stat === undefined) return undefined;
+  // The fields after the name, which may hold anything: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+  const [state, ...fields] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return state === 'Z' || state === 'X' ? 'ended' : fields[18];
 }
 
 export const isIdentity = isWith<ProcessIdentity>({

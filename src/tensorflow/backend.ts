@@ -1,6 +1,7 @@
 import path from 'node:path';
 import util from 'node:util';
 import { addressSpaceLimit, gibibytes } from '../address-space';
+import { attempt } from '../attempt';
 import { checkOptions } from '../check-options';
 import { GradringError } from '../errors';
 import { findPackage } from '../find-package';
@@ -175,12 +176,9 @@ async function loadWasm(): Promise<void> {
  */
 function wasmBackend(): string {
   const { file } = findPackage('@tensorflow/tfjs-backend-wasm', [__filename, ...program()]);
-  try {
-    if (file !== undefined && coreOf(file) === coreOf(require.resolve('@tensorflow/tfjs'))) return file;
-  } catch {
-    // It has no tfjs-core.
-  }
-  return ownFile(CARRIED_WASM);
+  if (file === undefined) return ownFile(CARRIED_WASM);
+  const fits = attempt(() => coreOf(file) === coreOf(require.resolve('@tensorflow/tfjs'))); // it may have no tfjs-core
+  return fits === true ? file : ownFile(CARRIED_WASM);
 }
 
 /** The script of this process, whose project may have packages that gradring's lacks. None if there is only text. */

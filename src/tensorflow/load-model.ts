@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { open, readFile, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { attempt } from '../attempt';
 import { systemCode } from '../checkpoint/checkpoint-errors';
 import { modelFailure, refusal } from './model-failure';
 import { tf } from './tfjs';
@@ -119,9 +120,5 @@ function explain(path: string, error: unknown, ifMissing: string): string {
 
 /** With spaces for %20, and so on. */
 function decoded(path: string): string {
-  try {
-    return decodeURI(path);
-  } catch {
-    return path;
-  }
+  return attempt(() => decodeURI(path)) ?? path;
 }
