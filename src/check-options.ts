@@ -34,6 +34,12 @@ export function requireBoolean(name: string, value: boolean | undefined): void {
   throw invalidArgument(`${name} is ${inspect(value)}; it must be true or false.`);
 }
 
+/** @throws GradringError `ERR_INVALID_ARGUMENT` if an option that was given is none of these words. */
+export function requireOneOf(name: string, value: string | undefined, values: readonly string[]): void {
+  if (value === undefined || values.includes(value)) return;
+  throw invalidArgument(`${name} is '${String(value)}'; it must be '${values.join("' or '")}'.`);
+}
+
 /** @throws GradringError `ERR_INVALID_ARGUMENT` if an option that was given is no whole number from 1 on. */
 export function requireCount(name: string, value: number | undefined): void {
   if (value === undefined || (Number.isSafeInteger(value) && value >= 1)) return;

@@ -1,4 +1,4 @@
-import { requireBoolean, requireCount } from '../check-options';
+import { requireBoolean, requireCount, requireOneOf } from '../check-options';
 import { invalidArgument } from '../errors';
 import type { ResidualPolicy } from './resized-state';
 
@@ -88,9 +88,4 @@ export function checkCoreCheckpointOptions(call: string, options: CoreCheckpoint
   requireOneOf('residuals', residuals, ['redistribute', 'drop']);
   requireOneOf('onDamage', onDamage, ['error', 'previous']);
   requireOneOf('onFailure', onFailure, ['stop', 'continue']);
-}
-
-function requireOneOf(name: string, value: string | undefined, values: readonly string[]): void {
-  if (value === undefined || values.includes(value)) return;
-  throw invalidArgument(`${name} is '${value}'; it must be '${values.join("' or '")}'.`);
 }

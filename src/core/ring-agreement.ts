@@ -1,3 +1,4 @@
+import { requireOneOf } from '../check-options';
 import type { Communicator } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
 
@@ -101,9 +102,7 @@ export class RingResize {
     private readonly communicator: Communicator,
     rule: LearningRateRule,
   ) {
-    if (rule !== 'linear' && rule !== 'constant') {
-      throw invalidArgument(`learningRateRule is '${String(rule)}'; it must be 'linear' or 'constant'.`);
-    }
+    requireOneOf('learningRateRule', rule, ['linear', 'constant']);
     this.isLinear = communicator.isElastic && rule === 'linear';
   }
 

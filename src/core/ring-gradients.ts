@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { isFloat32Array } from 'node:util/types';
-import { checkOptions, requireBoolean } from '../check-options';
+import { checkOptions, requireBoolean, requireOneOf } from '../check-options';
 import type { Communicator } from '../communicator/communicator';
 import type { Compression } from '../compression/dgc-options';
 import { GradringError, invalidArgument } from '../errors';
@@ -11,7 +11,7 @@ import { EveryStep } from './exchange-policy';
 import { ExchangeSteps, type Momentum, type StepStatistics, type UpdateRule } from './exchange-steps';
 import { ExchangedTensors, type LoadedGradients, type TrainedTensor } from './exchanged-tensors';
 import type { StepState } from './step-state';
-import { checkCompression, checkOnNonFinite, hintAtName, type StepOptions } from './step-options';
+import { checkCompression, hintAtName, type StepOptions } from './step-options';
 import { inBrackets, sizeOf } from './shapes';
 import type { CheckpointedSteps } from './training-checkpoint';
 
@@ -82,7 +82,7 @@ export class RingGradients<N extends string = string, Skipped extends null = nev
     checkOptions('ring.gradients', options, NAMES, hintAtName);
     const { compression, onNonFinite = 'error', momentum = 0, nesterov = false, learningRate } = options;
     checkCompression(compression);
-    checkOnNonFinite(onNonFinite);
+    requireOneOf('onNonFinite', onNonFinite, ['error', 'skip']);
     if (typeof momentum !== 'number' || !(momentum >= 0 && momentum < 1)) {
       throw invalidArgument(`momentum is ${inspect(momentum)}; it must be at least 0, and less than 1.`);
     }

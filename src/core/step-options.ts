@@ -28,9 +28,3 @@ export function checkCompression(compression: Compression | undefined): void {
   }
   methodOf(compression).compressors([]); // throws here if a module cannot be loaded
 }
-
-/** @throws GradringError `ERR_INVALID_ARGUMENT`. */
-export function checkOnNonFinite(onNonFinite: string): void {
-  if (onNonFinite === 'error' || onNonFinite === 'skip') return;
-  throw invalidArgument(`onNonFinite is '${String(onNonFinite)}'; it must be 'error' or 'skip'.`);
-}

@@ -1,6 +1,6 @@
 import { awake } from '../work';
 import { tf } from './tfjs';
-import { checkOptions } from '../check-options';
+import { checkOptions, requireOneOf } from '../check-options';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { GradringError, invalidArgument } from '../errors';
 import { shownName } from '../printable';
@@ -398,9 +398,7 @@ function checkCallbackOptions(options: CallbackOptions, isElastic: boolean): voi
   if (Array.isArray(options)) throw invalidArgument(`ring.callbacks takes options, not an array. ${BESIDE}`);
   checkOptions('ring.callbacks', options, OPTIONS, name => (/^on[A-Z]/.test(name) ? BESIDE : undefined));
   const { learningRateWarmUp, also = [], uneven = 'error' } = options;
-  if (uneven !== 'error' && uneven !== 'join') {
-    throw invalidArgument(`uneven is '${String(uneven)}'; it must be 'error' or 'join'.`);
-  }
+  requireOneOf('uneven', uneven, ['error', 'join']);
   if (uneven === 'join' && isElastic) {
     throw invalidArgument(
       "uneven: 'join' does not work in an elastic run, which may lose a rank after its batch was counted. ring.shard with { reshuffle } divides the rows evenly among the ranks that are left.",

@@ -1,9 +1,9 @@
 import { inspect } from 'node:util';
-import { checkOptions, requireBoolean } from '../check-options';
+import { checkOptions, requireBoolean, requireOneOf } from '../check-options';
 import type { Compression } from '../compression/dgc-options';
 import { invalidArgument } from '../errors';
 import type { LearningRateRule } from '../core/ring-agreement';
-import { checkCompression, checkOnNonFinite, hintAtName } from '../core/step-options';
+import { checkCompression, hintAtName } from '../core/step-options';
 
 /** The outer optimizer of local steps: stochastic gradient descent with momentum. */
 export interface OuterOptions {
@@ -100,14 +100,12 @@ export function checkWrapOptions(options: WrapOptions, isElastic: boolean): Chec
   const { overlap = 0, localClipNorm = Infinity, accumulate = 1 } = options;
   const { weightDecay = 0, weightDecayAt = 'gradient' } = options;
   checkCompression(compression);
-  checkOnNonFinite(onNonFinite);
+  requireOneOf('onNonFinite', onNonFinite, ['error', 'skip']);
   if (typeof weightDecay !== 'function' && !isDecay(weightDecay)) {
     const words = 'it must be a number, 0 or more, or a function that gives one for the name of a variable.';
     throw invalidArgument(`weightDecay is ${String(weightDecay)}; ${words}`);
   }
-  if (weightDecayAt !== 'gradient' && weightDecayAt !== 'update') {
-    throw invalidArgument(`weightDecayAt is '${String(weightDecayAt)}'; it must be 'gradient' or 'update'.`);
-  }
+  requireOneOf('weightDecayAt', weightDecayAt, ['gradient', 'update']);
   if (!Number.isSafeInteger(localSteps) || localSteps < 0) {
     throw invalidArgument(`localSteps is ${String(localSteps)}; it must be a whole number of steps, or 0 for none.`);
   }
