@@ -10,7 +10,7 @@ import type { ExchangeSteps } from './exchange-steps';
 import { type StepCounters, sharesMomentum, type StepState, type VariableState, type WaitingSteps } from './step-state';
 
 /** The steps of any array library. */
-type Steps = ExchangeSteps<TrainedTensor, ExchangedTensors, never>;
+export type Steps = ExchangeSteps<TrainedTensor, ExchangedTensors, never>;
 
 /**
  * What a checkpoint keeps of the steps on this rank. u and v are views, valid until the next step.

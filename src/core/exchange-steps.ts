@@ -68,17 +68,13 @@ export interface Momentum {
   readonly nesterov: boolean;
 }
 
-/** Whose momentum and learning rate the exchanges are made for. */
-export interface StepRule {
+/** Whose momentum and learning rate the exchanges are made for, and what applies the updates that are in them. */
+export interface UpdateRule<T> {
   /** The class of the optimizer. A checkpoint and the ranks compare it. */
   readonly className: string;
   learningRate: number;
   /** The momentum that was taken over. Undefined if the averaged gradient is applied by a rule of its own. */
   readonly takenOver: Momentum | undefined;
-}
-
-/** Applies the updates that are in an exchange. */
-export interface UpdateRule<T> extends StepRule {
   /** @param rateFactor Multiplies the learning rate. */
   apply(trained: T, rateFactor: number): void;
 }
@@ -88,7 +84,7 @@ export interface StepParts<T extends ExchangedTensors, G> {
   /** When the ranks exchange, and what. */
   readonly policy: ExchangePolicy<T, G>;
   /** The rule of the training. */
-  readonly inner: StepRule;
+  readonly inner: UpdateRule<T>;
   /** Applies what was exchanged: often {@link inner}. */
   readonly outer: UpdateRule<T>;
   readonly options: StepOptions;
@@ -121,14 +117,16 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
   readonly choice: CompressionChoice;
   readonly resize: RingResize;
   readonly policy: ExchangePolicy<T, G>;
-  readonly inner: StepRule;
+  readonly inner: UpdateRule<T>;
   readonly outer: UpdateRule<T>;
+  /** What the ranks tell each other with each exchange. */
   readonly notices = new StepNotices();
   /** The number of the next step of the training, skipped ones included. A checkpoint keeps it. */
   step = 0;
   /** How many updates were applied. tfjs calls it so. A checkpoint keeps it. */
   iterations = 0;
   statistics: StepStatistics = { steps: 0, skippedSteps: 0, exchanges: 0, bytesSent: 0, denseBytes: 0, density: 1 };
+  /** As {@link setEpoch} or `model.fit` last told it. */
   epoch: number | undefined;
   /** How many ranks have taken the last exchange: a number on which all agree, also if the ring has just changed. */
   ranksInStep: number;

@@ -9,6 +9,7 @@ import { STOPPED_EXIT_CODE } from '../communicator/stop-request';
 import { GradringError, invalidArgument } from '../errors';
 import type { Check } from '../shape';
 import { awake } from '../work';
+import type { Steps } from './capture-state';
 import type { CoreCheckpointOptions, ResumedPosition } from './core-checkpoint-options';
 import { CheckpointWriter, ranksOf, type SaveContentTo, Turns } from './checkpoint-writer';
 import { type CheckpointFit, fitted } from './match-checkpoint';
@@ -17,7 +18,7 @@ import { areTexts, gatherValues } from './replicas';
 import { ranksToRead, resizedCounters, restoredStates, type Resizing } from './resized-state';
 import { type Position, type SavedRank, savedRankOf, type SavedVariable } from './saved-rank';
 import { tensorsUnder } from './saved-tensor';
-import { Notice, type StepNotices } from './ring-agreement';
+import { Notice } from './ring-agreement';
 
 /** A variable of a training that a checkpoint holds. */
 export interface CheckpointedVariable extends SavedVariable {
@@ -34,23 +35,11 @@ export interface CheckpointedVariable extends SavedVariable {
  *
  * @template S All that it needs to continue.
  */
-export interface CheckpointedSteps<S extends StepState> {
-  /** The number of the next step of the training, which continues when that is resumed. */
-  readonly step: number;
-  /** As `setEpoch` or `model.fit` last told it. */
-  readonly epoch: number | undefined;
-  /** The names of the variables that it trains. Undefined before the first step. */
-  readonly trainedNames: ReadonlySet<string> | undefined;
-  /** Whether the weights of the ranks may differ now: within a round of local steps. */
-  readonly replicasMayDiffer: boolean;
-  /** Whether the learning rate follows the size of the ring, so that a rank's gradient always has the same weight. */
-  readonly keepsSum: boolean;
-  /** What the ranks tell each other with each exchange. */
-  readonly notices: StepNotices;
+export interface CheckpointedSteps<S extends StepState> extends Readonly<
+  Pick<Steps, 'step' | 'epoch' | 'trainedNames' | 'replicasMayDiffer' | 'keepsSum' | 'notices' | 'whileBusy'>
+> {
   /** Passes what a checkpoint keeps of this rank to `use`, as views: no step may be taken until its promise settles. */
   withState<T>(use: (state: S) => Promise<T>): Promise<T>;
-  /** Takes no step until it settles. */
-  whileBusy<T>(run: () => Promise<T>): Promise<T>;
   /** @throws GradringError `ERR_CHECKPOINT` if these steps cannot go on from a state: they have other options. */
   requireFits(state: StepState): void;
   /** Takes back what {@link withState} gave, on this or another rank. The arrays become those of the steps. */
