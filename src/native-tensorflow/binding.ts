@@ -12,9 +12,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { attempt } from '../attempt';
 import type { LibTensorFlow } from './libtensorflow';
-import { linkFailure } from './link-failure';
 import { npmFile } from './npm-package';
-import { lastLines, runProgram } from './run-program';
+import { lastLines, linkFailure, runProgram } from './run-program';
 
 /** What a link leaves in the folder of the package, to recognize and undo the link. */
 export interface LinkRecord {

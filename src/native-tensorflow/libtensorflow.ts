@@ -1,6 +1,6 @@
-import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import path from 'node:path';
-import { listed } from './listed';
+import { attempt } from '../attempt';
 
 /** A TensorFlow on this machine that the binding of tfjs-node can be built against. */
 export interface LibTensorFlow {
@@ -26,7 +26,7 @@ export function inspect(directory: string): LibTensorFlow | undefined {
     const includeDirectory = path.join(candidate, 'include');
     if (!existsSync(path.join(includeDirectory, 'tensorflow/c/eager/c_api.h'))) continue;
     for (const libraryDirectory of [candidate, path.join(candidate, 'lib'), path.join(candidate, 'lib64')]) {
-      const files = listed(libraryDirectory);
+      const files = namesIn(libraryDirectory);
       const library = newest(files, 'libtensorflow') ?? newest(files, 'libtensorflow_cc');
       const framework = newest(files, 'libtensorflow_framework');
       if (library === undefined || framework === undefined) continue;
@@ -38,7 +38,7 @@ export function inspect(directory: string): LibTensorFlow | undefined {
 }
 
 function candidatesIn(directory: string): string[] {
-  const versions = listed(path.join(directory, 'lib')).filter(name => /^python3/.test(name));
+  const versions = namesIn(path.join(directory, 'lib')).filter(name => /^python3/.test(name));
   return [
     directory,
     path.join(directory, 'tensorflow'),
@@ -57,4 +57,9 @@ function builtWithCuda(tensorflowDirectory: string): boolean | undefined {
   if (!existsSync(file)) return undefined;
   const said = /['"]is_cuda_build['"]\s*[,:]\s*(True|False)/.exec(readFileSync(file, 'utf8'));
   return said ? said[1] === 'True' : undefined;
+}
+
+/** The names in a directory; none if it cannot be read. */
+export function namesIn(directory: string): string[] {
+  return attempt(() => readdirSync(directory)) ?? [];
 }

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
 import path from 'node:path';
 import { projectOf, refusalOf } from '../find-package';
-import { cacheDirectory } from './cache-directory';
 import type { PackageName } from './npm-package';
 
 /** Remembers a link outside of node_modules, because `npm ci` and `npm install` silently remove the link itself. */
@@ -58,6 +58,11 @@ export function linkCommandFor(name: PackageName, note?: LinkNote): string {
   if (note === undefined) return command;
   const full = note.from === 'auto' ? command : `${command} --from ${quoted(note.from)}`;
   return note.project === projectOf(process.cwd()) ? full : `cd ${quoted(note.project)} && ${full}`;
+}
+
+/** The folder for files of link-tensorflow outside of projects. */
+export function cacheDirectory(): string {
+  return path.join(process.env['XDG_CACHE_HOME'] || path.join(homedir(), '.cache'), 'gradring');
 }
 
 function noteFile(project: string, name: PackageName): string {

@@ -3,11 +3,11 @@ import path from 'node:path';
 import { attempt } from '../attempt';
 import { buildBinding, hasBinding, readRecord, undoBinding } from './binding';
 import { inspect, type LibTensorFlow } from './libtensorflow';
-import { linkFailure } from './link-failure';
 import { linkCommandFor, readNote, removeNote, writeNote } from './link-note';
 import { installPackage, packageDirectory, type PackageName } from './npm-package';
 import { type Proof, prove } from './prove';
 import { fetchedTensorFlow, fetchTensorFlow, installedTensorFlow } from './python-packages';
+import { linkFailure } from './run-program';
 
 /** The usual places of an unpacked libtensorflow. */
 const PREFIXES = ['/usr/local', '/usr', '/opt/libtensorflow', '/opt/tensorflow'];

@@ -10,8 +10,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { findPackage, projectOf, refusalOf } from '../find-package';
-import { linkFailure } from './link-failure';
-import { runProgram } from './run-program';
+import { linkFailure, runProgram } from './run-program';
 
 export const PACKAGES = ['tfjs-node-gpu', 'tfjs-node'] as const;
 

@@ -1,6 +1,5 @@
 import { ownFile } from '../own-file';
-import { linkFailure } from './link-failure';
-import { runProgram } from './run-program';
+import { linkFailure, runProgram } from './run-program';
 
 /** What a TensorFlow reported and computed when it was tried. */
 export interface Proof {

@@ -1,10 +1,9 @@
 import { mkdirSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { refusalOf } from '../find-package';
-import { cacheDirectory } from './cache-directory';
-import { linkFailure } from './link-failure';
-import { listed } from './listed';
-import { runProgram } from './run-program';
+import { namesIn } from './libtensorflow';
+import { cacheDirectory } from './link-note';
+import { linkFailure, runProgram } from './run-program';
 
 /** The Python that is used. An active environment comes first on the PATH. */
 const PYTHON = process.platform === 'win32' ? 'python' : 'python3';
@@ -56,7 +55,7 @@ export async function fetchTensorFlow(say: (line: string) => void): Promise<stri
   const directory = fetchedTensorFlow();
   const refusal = refusalOf(cacheDirectory()) ?? refusalOf(directory);
   if (refusal !== undefined) throw linkFailure(`${refusal}. Set XDG_CACHE_HOME to a folder of your own.`);
-  if (listed(directory).includes('tensorflow')) return directory;
+  if (namesIn(directory).includes('tensorflow')) return directory;
   const aside = `${directory}.part-${process.pid}`;
   rmSync(aside, { recursive: true, force: true }); // of a killed process with the same number
   mkdirSync(aside, { recursive: true });
@@ -64,7 +63,7 @@ export async function fetchTensorFlow(say: (line: string) => void): Promise<stri
     say('Downloading tensorflow-cpu (about 270 MB) with pip …');
     const options = ['--quiet', '--no-deps', '--only-binary=:all:', '--dest', aside];
     const fetched = await python(PIP, 'download', ...options, 'tensorflow-cpu');
-    const wheel = listed(aside).find(name => name.endsWith('.whl'));
+    const wheel = namesIn(aside).find(name => name.endsWith('.whl'));
     if (fetched.code !== 0 || wheel === undefined)
       throw linkFailure(`pip cannot fetch tensorflow-cpu: ${fetched.reason}`);
     say(`Unpacking ${wheel} …`);

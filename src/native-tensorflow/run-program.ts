@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { GradringError } from '../errors';
 
 /** How a program ended. */
 export interface Ended {
@@ -38,4 +39,9 @@ export function runProgram(command: string, args: readonly string[], { cwd, env 
 /** The last lines of a text, for an error message. */
 export function lastLines(text: string): string {
   return text.split('\n').slice(-REASON_LINES).join('\n');
+}
+
+/** Something was not found, not built, or does not work. The message says what is missing and what to do. */
+export function linkFailure(message: string): GradringError {
+  return new GradringError('ERR_TENSORFLOW', message);
 }
