@@ -4,6 +4,7 @@ import { defaultCompression, type TrainingLength } from '../compression/default-
 import { describeCompression } from '../compression/describe-compression';
 import type { Compression, DgcCompression } from '../compression/dgc-options';
 import { chooseSparsity, densityAt, warmUpStages } from '../compression/sparsity-schedule';
+import { counted } from '../counted';
 import { invalidArgument } from '../errors';
 import { isCount, isNumber, isOptional, isWith } from '../shape';
 import { inform, warn, warnOnce } from './warn';
@@ -223,7 +224,7 @@ export class CompressionChoice {
         communicator,
         expected === undefined
           ? `dgc() does not know how many steps ${this.optimizer} will take. It sends 25 % of each large gradient at first, and less with time. dgc({ steps }) sends less from the start.`
-          : `dgc() chose a sparsity of ${Number(sparsity.toPrecision(4))} for ${counted(expected.steps)} of ${this.optimizer}. dgc({ sparsity }) sets another.`,
+          : `dgc() chose a sparsity of ${Number(sparsity.toPrecision(4))} for ${counted(expected.steps, 'step')} of ${this.optimizer}. dgc({ sparsity }) sets another.`,
       );
     } else if (
       this.given !== undefined &&
@@ -232,7 +233,7 @@ export class CompressionChoice {
     ) {
       warn(
         communicator,
-        `A sparsity of ${sparsity} sends an element once in ${Math.round(this.stepsPerExchange / density)} steps on average, but ${this.optimizer} takes ${counted(expected.steps)}: most of the gradient is never applied. Leave the sparsity out of dgc(), which then chooses one for the number of steps, or lower it.`,
+        `A sparsity of ${sparsity} sends an element once in ${Math.round(this.stepsPerExchange / density)} steps on average, but ${this.optimizer} takes ${counted(expected.steps, 'step')}: most of the gradient is never applied. Leave the sparsity out of dgc(), which then chooses one for the number of steps, or lower it.`,
       );
     }
   }
@@ -262,9 +263,5 @@ export class CompressionChoice {
 
 function inWords({ steps, exchanges }: TrainingLength): string {
   if (steps === 0) return 'a training of unknown length';
-  return `${counted(steps)}${exchanges < steps ? ` that share ${exchanges} exchanges` : ''}`;
-}
-
-function counted(steps: number): string {
-  return `${steps} ${steps === 1 ? 'step' : 'steps'}`;
+  return `${counted(steps, 'step')}${exchanges < steps ? ` that share ${exchanges} exchanges` : ''}`;
 }

@@ -2,6 +2,7 @@ import type { CompressionMethod } from '../compression/compression-method';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import type { Unit } from '../communicator/units';
 import type { Compression } from '../compression/dgc-options';
+import { counted } from '../counted';
 import { GradringError, invalidArgument } from '../errors';
 import { isLinkCost, type LinkCost } from '../exchange/link-cost';
 import { asleep, awake, type Ticket, waitFor, type Work } from '../work';
@@ -584,8 +585,7 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     const { skippedSteps } = this.statistics;
     const doublings = (skipped: number) => Math.floor(Math.log2(skipped));
     if (doublings(skippedSteps) === doublings(skippedSteps - count)) return;
-    const share = `${skippedSteps} of ${steps} ${steps === 1 ? 'step' : 'steps'}`;
-    tell(`${what} So far ${share} ${skippedSteps === 1 ? 'was' : 'were'} skipped.`);
+    tell(`${what} So far ${skippedSteps} of ${counted(steps, 'step')} ${skippedSteps === 1 ? 'was' : 'were'} skipped.`);
   }
 }
 

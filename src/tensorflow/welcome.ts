@@ -10,7 +10,8 @@ import { areTexts, describe } from '../core/replicas';
 import { type FitPosition, isFitPosition } from './fit-position';
 import { restoreVariable, sourceOf } from './tensor-source';
 import { stateOf } from '../core/resized-state';
-import { tensorsUnder } from '../core/saved-tensor';
+import { tensorsUnder, typeOf } from '../core/saved-tensor';
+import { sizeOf } from '../core/shapes';
 import type { tf } from './tfjs';
 import type { Training } from './trained';
 
@@ -111,7 +112,7 @@ function checkModel(header: WelcomeHeader, { variables }: Training): void {
 /** Whether that can be the state of a training of this model: all weights, and not much more than optimizers keep. */
 function fits({ trained, tensors }: WelcomeHeader, { variables }: Training): boolean {
   const sizes = new Map(tensors.map(({ name, byteLength }) => [name, byteLength]));
-  const weights = new Map(variables.map(variable => [variable.name, bytesOfAll(variable)]));
+  const weights = new Map(variables.map(variable => [variable.name, byteLengthOf(typeOf(variable), variable.shape)]));
   const most = MOST_STATE * [...weights.values()].reduce((sum, bytes) => sum + bytes, 0) + LEAST_STATE;
   return (
     sizes.size === tensors.length &&
@@ -126,19 +127,13 @@ function fits({ trained, tensors }: WelcomeHeader, { variables }: Training): boo
   );
 }
 
-function bytesOfAll(variable: tf.Variable): number {
-  const { type, shape } = sourceOf(`weight/${variable.name}`, variable);
-  return byteLengthOf(type, shape);
-}
-
 /** Takes the state from a welcome. */
 export async function takeWelcome({ header, arrays }: Welcome, { variables, steps }: Training): Promise<void> {
   const tensors = new Map(header.tensors.map((tensor, i) => [tensor.name, { ...tensor, bytes: arrays[i]! }]));
   const weights = tensorsUnder(tensors, 'weight');
   for (const variable of variables) restoreVariable(variable, weights.get(variable.name)!);
   const trained = header.trained.map(({ name, shape }) => {
-    const elementCount = shape.reduce((product, size) => product * size, 1);
-    return stateOf({ name, shape }, tensors, () => new Float32Array(elementCount));
+    return stateOf({ name, shape }, tensors, () => new Float32Array(sizeOf(shape)));
   });
   const { round, ...others } = header.counters;
   const counters = round === undefined ? others : { ...others, round: { steps: round.steps } }; // others tell the rest
