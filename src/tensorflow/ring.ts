@@ -327,8 +327,6 @@ export class Ring extends Communicator {
   shard<X extends TensorData, Y extends TensorData>(x: X, y: Y, options?: ShardOptions): [X, Y];
   shard<X extends TensorData>(x: X, options?: ShardOptions): X;
   shard(first: TensorData | tf.data.Dataset<tf.TensorContainer>, ...rest: unknown[]): unknown {
-    const check = DataCheck.of(this);
-    check.isDivided = true;
     const isDataset = first instanceof tf.data.Dataset;
     const last = rest.at(-1);
     const isOptions = isShardOptions(last) || (last === undefined && rest.length > (isDataset ? 0 : 1));
@@ -341,9 +339,9 @@ export class Ring extends Communicator {
     }
     if (isDataset) {
       if (others.length > 0) throw invalidArgument('ring.shard takes one dataset, which holds both x and y.');
-      return shardDataset(first, this.launched, check, options);
+      return shardDataset(first, this, options);
     }
-    const sharded = shardTensors([first, ...others], this.launched, check, options);
+    const sharded = shardTensors([first, ...others], this, options);
     return others.length === 0 ? sharded[0] : sharded;
   }
 
@@ -387,9 +385,7 @@ export class Ring extends Communicator {
    * @throws GradringError `ERR_INVALID_ARGUMENT` if no row would be left for one of the two.
    */
   split<X extends TensorData, Y extends TensorData>(x: X, y: Y, options: SplitOptions): Split<X, Y> {
-    const check = DataCheck.of(this);
-    check.isDivided = true;
-    return splitTensors(x, y, this.launched, check, options);
+    return splitTensors(x, y, this, options);
   }
 
   /**

@@ -1,9 +1,10 @@
 import { tf } from './tfjs';
 import { inspect } from 'node:util';
 import { checkOptions, requireBoolean, requireCount } from '../check-options';
+import type { Communicator } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
 import { brief } from './brief';
-import type { DataCheck } from './data-check';
+import { DataCheck } from './data-check';
 import { checkSeed, orderOfEpoch, permutation } from './row-dataset';
 
 /** What `model.fit` takes as x or y: a tensor, or several with the same number of rows. */
@@ -43,12 +44,6 @@ export interface Split<X extends TensorData, Y extends TensorData> {
   readonly validation: [X, Y];
 }
 
-/** A rank's place among the ranks that share the data. */
-export interface ShardPlace {
-  readonly rank: number;
-  readonly worldSize: number;
-}
-
 /**
  * This rank's rows of tensors: rows rank, rank + worldSize, and so on. All ranks get the same number of rows, and so
  * take the same number of steps: if the rows do not divide evenly, the last ranks get a row from the start again. The
@@ -56,15 +51,14 @@ export interface ShardPlace {
  */
 export function shardTensors<T extends TensorData[]>(
   data: T,
-  place: ShardPlace,
-  dataCheck: DataCheck,
+  communicator: Communicator,
   options: ShardOptions = {},
 ): T {
   const rows = rowsOf(data, 'ring.shard');
   const { reshuffle } = options;
   checkSeed(reshuffle);
-  if (checks('ring.shard', options)) dataCheck.note(listTensors(data), `reshuffle ${reshuffle}`);
-  const shard = takeRows(data, shardOf(orderOfEpoch(rows, reshuffle, 0), place, options.uneven));
+  dataCheckFor(communicator, 'ring.shard', options)?.note(listTensors(data), `reshuffle ${reshuffle}`);
+  const shard = takeRows(data, shardOf(orderOfEpoch(rows, reshuffle, 0), communicator.launched, options.uneven));
   if (reshuffle !== undefined) {
     const sources = listTensors(data);
     listTensors(shard).forEach((tensor, i) => wholes.set(tensor, { source: sources[i]!, seed: reshuffle }));
@@ -128,8 +122,7 @@ export function reshuffledOf(x: TensorData, y: TensorData): Reshuffled | undefin
 export function splitTensors<X extends TensorData, Y extends TensorData>(
   x: X,
   y: Y,
-  place: ShardPlace,
-  dataCheck: DataCheck,
+  communicator: Communicator,
   options: SplitOptions,
 ): Split<X, Y> {
   if (options === undefined)
@@ -144,10 +137,10 @@ export function splitTensors<X extends TensorData, Y extends TensorData>(
     );
   }
   if (!Number.isSafeInteger(seed)) throw invalidArgument(`seed is ${inspect(seed)}; it must be a whole number.`);
-  if (checks('ring.split', { check })) dataCheck.note(listTensors([x, y]));
+  dataCheckFor(communicator, 'ring.split', { check })?.note(listTensors([x, y]));
   const order = permutation(rows, seed);
   return {
-    train: takeRows([x, y], shardOf(order.subarray(kept), place)),
+    train: takeRows([x, y], shardOf(order.subarray(kept), communicator.launched)),
     validation: takeRows([x, y], order.subarray(0, kept)),
   };
 }
@@ -160,8 +153,7 @@ export function splitTensors<X extends TensorData, Y extends TensorData>(
  */
 export function shardDataset<T extends tf.TensorContainer>(
   dataset: tf.data.Dataset<T>,
-  place: ShardPlace,
-  dataCheck: DataCheck,
+  communicator: Communicator,
   options: ShardOptions = {},
 ): tf.data.Dataset<T> {
   if (options.reshuffle !== undefined) {
@@ -169,7 +161,8 @@ export function shardDataset<T extends tf.TensorContainer>(
       'ring.shard reshuffles tensors, not a dataset, which has its order. ring.shardRows(rows, read, { reshuffle }) reads rows or files in any order.',
     );
   }
-  let isNoted = !checks('ring.shard', options);
+  const place = communicator.launched;
+  let dataCheck = dataCheckFor(communicator, 'ring.shard', options);
   const sharded = tf.data.generator<T>((async () => {
     const iterator = await dataset.iterator();
     async function* own(): AsyncGenerator<T> {
@@ -181,8 +174,8 @@ export function shardDataset<T extends tf.TensorContainer>(
           group.push(value);
         }
         if (group.length === 0) return;
-        if (!isNoted) dataCheck.note(tensorsIn(group[0]));
-        isNoted = true;
+        dataCheck?.note(tensorsIn(group[0]));
+        dataCheck = undefined; // once
         const mine = group[options.uneven === true ? place.rank : place.rank % group.length];
         for (const other of group) if (other !== mine) tf.dispose(other);
         if (mine !== undefined) yield mine;
@@ -196,12 +189,15 @@ export function shardDataset<T extends tf.TensorContainer>(
   return sharded;
 }
 
-function checks(call: string, options: ShardOptions): boolean {
+/** Remembers that the ranks divide their data. Returns what notes a sample, unless the options turn that off. */
+function dataCheckFor(communicator: Communicator, call: string, options: ShardOptions): DataCheck | undefined {
   checkOptions(call, options, { check: true, reshuffle: true, uneven: true });
   const { check = true, uneven = false } = options;
   requireBoolean('check', check);
   requireBoolean('uneven', uneven);
-  return check;
+  const dataCheck = DataCheck.of(communicator);
+  dataCheck.isDivided = true;
+  return check ? dataCheck : undefined;
 }
 
 /** The tensors of x, or of x and y. */
@@ -230,14 +226,14 @@ export function rowsOf(data: readonly TensorData[], call: string): number {
 }
 
 /** This rank's part of the row numbers. */
-function shardOf(rows: Int32Array, place: ShardPlace, isUneven?: boolean): Int32Array {
+function shardOf(rows: Int32Array, place: Communicator['launched'], isUneven?: boolean): Int32Array {
   const { rank, worldSize } = place;
   const length = countOf(rows.length, place, isUneven);
   return Int32Array.from({ length }, (_, i) => rows[(rank + i * worldSize) % rows.length]!);
 }
 
 /** How many of so many rows a rank has. */
-function countOf(rows: number, { rank, worldSize }: ShardPlace, isUneven = false): number {
+function countOf(rows: number, { rank, worldSize }: Communicator['launched'], isUneven = false): number {
   return Math.ceil((isUneven ? rows - rank : rows) / worldSize);
 }
 
