@@ -14,11 +14,12 @@ export class RankOutputs {
   readonly variables: Readonly<Record<string, string>>;
   private readonly out: LineOutput;
   private readonly err: LineOutput;
-  private readonly logs = new Map<number, LineOutput>();
+  private readonly logs: ReadonlyMap<number, LineOutput>;
   private readonly errorOutputs = new Map<number, ErrorOutput>();
 
   /** @throws GradringError `ERR_INVALID_ARGUMENT` if a log cannot be opened. */
   constructor(private readonly plan: LaunchPlan) {
+    this.logs = this.openLogs(); // first: what follows leaves listeners on the streams
     const [out, err] = [plan.stdout, plan.stderr] as Partial<NodeJS.WriteStream>[];
     const status = new StatusLine();
     this.out = new LineOutput(plan.stdout, undefined, out.isTTY ? status : undefined);
@@ -28,11 +29,22 @@ export class RankOutputs {
       ...(err.isTTY && err.columns ? { [COLUMNS_VARIABLE]: String(err.columns - prefixWidth) } : {}),
       ...forcedColors(plan.stdout, { ...process.env, ...plan.env }),
     };
-    if (plan.outputDir === undefined) return;
-    for (let rank = plan.firstRank; rank < plan.firstRank + plan.ranks; rank += 1) {
-      const onLost = (words: string): void => void this.say([`gradring: ${words}`]);
-      this.logs.set(rank, openRankLog(plan.outputDir, rank, onLost, plan.words.nameOf('outputDir')));
+  }
+
+  private openLogs(): Map<number, LineOutput> {
+    const { outputDir, firstRank, ranks, words } = this.plan;
+    const logs = new Map<number, LineOutput>();
+    if (outputDir === undefined) return logs;
+    const onLost = (why: string): void => void this.say([`gradring: ${why}`]);
+    try {
+      for (let rank = firstRank; rank < firstRank + ranks; rank += 1) {
+        logs.set(rank, openRankLog(outputDir, rank, onLost, words.nameOf('outputDir')));
+      }
+    } catch (error) {
+      for (const log of logs.values()) void log.close();
+      throw error;
     }
+    return logs;
   }
 
   /** Passes on all that the rank writes. Resolves when it has ended and all of it has been taken. */

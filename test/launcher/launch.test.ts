@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { availableParallelism } from 'node:os';
 import path from 'node:path';
@@ -393,6 +393,14 @@ describe('errors before any rank runs', () => {
       code: 'ERR_INVALID_ARGUMENT',
       message: expect.stringContaining(`${file}/logs/rank-0.log cannot be written`) as string,
     });
+  });
+
+  test('the log of a later rank that cannot be written, which leaves no listeners', async () => {
+    const outputDir = temporaryFolder();
+    mkdirSync(path.join(outputDir, 'rank-1.log'));
+    const [stdout, stderr] = [new Capture(), new Capture()];
+    await expect(run('', { ranks: 2, outputDir, stdout, stderr })).rejects.toThrow('rank-1.log cannot be written');
+    expect([stdout, stderr].map(stream => stream.listenerCount('error'))).toEqual([0, 0]);
   });
 
   test('a master port that is in use, on the node that would bind it', async () => {
