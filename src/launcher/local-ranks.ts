@@ -14,8 +14,7 @@ export type RankPlan = Pick<
 
 /** Starts ranks on this host. */
 export class LocalRanks implements RankStarter {
-  /** For the unix sockets of the ranks. Undefined if none can be made: ranks that need one report why. */
-  private readonly socketFolder = attempt(makeSocketFolder);
+  private made: { readonly socketFolder: string | undefined } | undefined;
 
   constructor(private readonly plan: RankPlan) {}
 
@@ -28,7 +27,16 @@ export class LocalRanks implements RankStarter {
   }
 
   close(): void {
-    if (this.socketFolder !== undefined) rmSync(this.socketFolder, { recursive: true, force: true });
+    if (this.made?.socketFolder !== undefined) rmSync(this.made.socketFolder, { recursive: true, force: true });
+  }
+
+  /**
+   * For the unix sockets of the ranks. Undefined if none can be made: ranks that need one report why. It is made for
+   * the first rank: the ranks remove it if this process ends without doing so, and before there are any, nobody would.
+   */
+  private get socketFolder(): string | undefined {
+    this.made ??= { socketFolder: attempt(makeSocketFolder) };
+    return this.made.socketFolder;
   }
 
   private command(localRank: number, told: RankStart): RankCommand {
