@@ -29,7 +29,7 @@ async function execute(lab, { command, rank: onlyRank, prefix, masterPort, guard
     const rank = ranks[number];
     const own = command.map(argument => argument.replaceAll('{rank}', String(rank)));
     const env = { ...common, RANK: String(rank) };
-    return new launcher.NamespaceProcess({ lab: lab.name, rank, command: own, env, guard });
+    return launcher.startInNamespace({ lab: lab.name, rank, command: own, env, guard });
   };
   const supervisor = new launcher.Supervisor(ranks.length, GRACE_MS, { start, outputs });
   try {

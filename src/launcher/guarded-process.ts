@@ -41,10 +41,11 @@ export function spawnGuarded(args: readonly string[], { env, folder, socketFolde
 
 /**
  * The pipe that {@link spawnGuarded} holds, by which the process may also tell something. Undefined for a process that
- * could not be started because descriptors or memory ran out.
+ * was started otherwise, or could not be started because descriptors or memory ran out.
  */
 export function guardPipe({ stdio }: ChildProcess): Socket | undefined {
-  return (stdio as ChildProcess['stdio'] | undefined)?.[GUARD_FD] as Socket | undefined;
+  const pipe = (stdio as ChildProcess['stdio'] | undefined)?.[GUARD_FD] as Socket | null | undefined;
+  return pipe ?? undefined;
 }
 
 /**

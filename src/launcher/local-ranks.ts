@@ -1,9 +1,10 @@
 import { rmSync } from 'node:fs';
 import { attempt } from '../attempt';
 import { makeSocketFolder } from '../rendezvous/socket-folder';
+import { spawnGuarded } from './guarded-process';
 import { allocatorVariables, garbageOptions, gpuVariables, threadVariables } from './host-resources';
 import type { LaunchPlan } from './launch-options';
-import { type RankCommand, RankProcess } from './rank-process';
+import { RankProcess } from './rank-process';
 import type { RankStart, RankStarter } from './rank-starter';
 
 /** What a plan says about the ranks of one host. */
@@ -19,7 +20,11 @@ export class LocalRanks implements RankStarter {
   constructor(private readonly plan: RankPlan) {}
 
   start(localRank: number, told: RankStart): RankProcess {
-    return new RankProcess(this.command(localRank, told));
+    const { firstRank, ranks, nodeArgs, script, args, folder } = this.plan;
+    const env = this.environment(localRank, told);
+    const { socketFolder } = this;
+    const command = [...garbageOptions(ranks), ...nodeArgs, script, ...args];
+    return new RankProcess(firstRank + localRank, () => spawnGuarded(command, { env, folder, socketFolder }));
   }
 
   whyNoStart(): undefined {
@@ -39,18 +44,17 @@ export class LocalRanks implements RankStarter {
     return this.made.socketFolder;
   }
 
-  private command(localRank: number, told: RankStart): RankCommand {
+  private environment(localRank: number, told: RankStart): NodeJS.ProcessEnv {
     const { plan, socketFolder } = this;
-    const rank = plan.firstRank + localRank;
     const inherited = { ...process.env, ...plan.env };
-    const env = {
+    return {
       ...inherited,
       ...allocatorVariables(inherited),
       ...threadVariables(plan.ranks, inherited),
       ...gpuVariables(plan.gpusPerRank, localRank, inherited),
       ...(told.runToken !== undefined && { GRADRING_RUN_TOKEN: told.runToken }),
       ...(socketFolder !== undefined && { GRADRING_SOCKET_FOLDER: socketFolder }),
-      RANK: String(rank),
+      RANK: String(plan.firstRank + localRank),
       LOCAL_RANK: String(localRank),
       WORLD_SIZE: String(plan.worldSize),
       MASTER_ADDR: told.masterAddr,
@@ -59,8 +63,5 @@ export class LocalRanks implements RankStarter {
       TORCHELASTIC_USE_AGENT_STORE: 'False', // torchrun may have started the launcher, but has no part in this ring
       ...told.variables,
     };
-    const { folder, script, args } = plan;
-    const nodeArgs = [...garbageOptions(plan.ranks), ...plan.nodeArgs];
-    return { rank, folder, nodeArgs, script, args, env, socketFolder };
   }
 }

@@ -2,7 +2,7 @@ import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { GradringError } from '../errors';
 import { ifOutOfFiles } from '../open-files';
-import { giveUpWhenSilent, guardPipe, spawnGuarded } from './guarded-process';
+import { giveUpWhenSilent, guardPipe } from './guarded-process';
 import { LineSplitter } from './line-splitter';
 import { signalGroup, signalProcess } from './signals';
 
@@ -26,19 +26,6 @@ export interface RankOutcome {
   readonly afterMs: number;
 }
 
-/** How to start one rank. */
-export interface RankCommand {
-  readonly rank: number;
-  /** Its working folder. */
-  readonly folder: string;
-  readonly nodeArgs: readonly string[];
-  readonly script: string;
-  readonly args: readonly string[];
-  readonly env: NodeJS.ProcessEnv;
-  /** This process's folder for all ranks. They remove it if this process ends without doing so. */
-  readonly socketFolder: string | undefined;
-}
-
 /** A rank that was started, here or on another host. */
 export interface RunningRank {
   readonly rank: number;
@@ -58,12 +45,8 @@ export interface RunningRank {
   kill(): void;
 }
 
-/**
- * One rank: a Node process that {@link spawnGuarded} starts, and that does not outlive this one. Everything that it
- * starts in its group ends with it.
- */
+/** One rank: a process that leads a group. Everything that it starts in its group ends with it. */
 export class RankProcess implements RunningRank {
-  readonly rank: number;
   readonly stdout: Readable;
   readonly stderr: Readable;
   readonly started: Promise<void>;
@@ -73,13 +56,16 @@ export class RankProcess implements RunningRank {
   private running = true;
 
   /**
+   * @param begin Starts the process in a group of its own, as `spawnGuarded` does.
    * @throws GradringError `ERR_RANK_FAILED` if the system reports at once that it cannot start the process;
    *   `ERR_BUNDLED`.
    */
-  constructor(command: RankCommand) {
+  constructor(
+    readonly rank: number,
+    begin: () => ChildProcess,
+  ) {
     const launchedAt = performance.now();
-    this.rank = command.rank;
-    this.child = startProcess(command);
+    this.child = startProcess(rank, begin);
     const { stdout, stderr } = this.child;
     // A rank that could not be started because descriptors or memory ran out has no pipes.
     this.stdout = stdout as Readable;
@@ -88,7 +74,7 @@ export class RankProcess implements RunningRank {
     const told = this.hear();
     this.started = new Promise((resolve, reject) => {
       this.child.once('spawn', resolve);
-      this.child.on('error', cause => reject(notStarted(this.rank, cause)));
+      this.child.on('error', cause => reject(notStarted(rank, cause)));
     });
     this.ended = new Promise(resolve => {
       this.child.once('exit', (exitCode, signal) => {
@@ -96,7 +82,7 @@ export class RankProcess implements RunningRank {
         this.running = false;
         signalGroup(pid, 'SIGKILL');
         for (const pipe of [stdout, stderr]) giveUpWhenSilent(pipe);
-        const outcome = { rank: this.rank, pid, exitCode, signal, afterMs: performance.now() - launchedAt };
+        const outcome = { rank, pid, exitCode, signal, afterMs: performance.now() - launchedAt };
         void told.then(() => resolve(outcome));
       });
     });
@@ -124,9 +110,9 @@ export class RankProcess implements RunningRank {
   }
 }
 
-function startProcess({ rank, folder, nodeArgs, script, args, env, socketFolder }: RankCommand): ChildProcess {
+function startProcess(rank: number, begin: () => ChildProcess): ChildProcess {
   try {
-    return spawnGuarded([...nodeArgs, script, ...args], { env, folder, socketFolder });
+    return begin();
   } catch (cause) {
     if (cause instanceof GradringError) throw cause;
     throw notStarted(rank, cause as Error);

@@ -102,6 +102,13 @@ describeWith(['ip'], 'the network lab', () => {
     expect((await finished('exec', '--name', lab, '--', 'no-such-command')).exitCode).toBe(127);
   });
 
+  test('a process left behind that holds the output open does not hold up the end, and ends with the lab', async () => {
+    const lab = ownLab('l');
+    const leave = ['--no-prefix', '--', 'sh', '-c', 'setsid sleep 600 & echo $!'];
+    const { exitCode, stdout } = await finished('with', '1', '--name', lab, ...leave);
+    expect({ exitCode, isLeft: isRunning(Number(stdout)) }).toEqual({ exitCode: 0, isLeft: false });
+  });
+
   test.each(['SIGINT', 'SIGTERM'] as const)('exec passes %s on', async signal => {
     const lab = ownLab('e');
     await up(lab, 2);
