@@ -3,8 +3,8 @@
 // stay the same. Use it by hand, after `npm run build`: npm run soak -- --help.
 const { writeFileSync } = require('node:fs');
 const path = require('node:path');
-const { Writable } = require('node:stream');
 const yargs = require('yargs');
+const { lineStream } = require('../dist/lines');
 const { formatTable } = require('../dist/table');
 const { launch } = require('../dist/launcher/launch');
 const { harness } = require('./harness');
@@ -52,7 +52,7 @@ async function main() {
     script,
     args,
     prefix: false,
-    stdout: linesTo(line => facts.push(JSON.parse(line))),
+    stdout: lineStream(line => facts.push(JSON.parse(line))),
   });
   const seconds = (performance.now() - start) / 1000;
   const samples = facts.filter(({ rss }) => rss !== undefined);
@@ -94,20 +94,6 @@ function rowsOf(samples) {
       ...{ rss: of('rss') / 1e6, largest: Math.max(...its.map(({ rss }) => rss)) / 1e6 },
       ...{ external: of('external') / 1e6, heapUsed: of('heapUsed') / 1e6, tensors: of('tensors') },
     };
-  });
-}
-
-/** A stream that calls a function for each line. */
-function linesTo(take) {
-  let rest = '';
-  return new Writable({
-    write(chunk, _, done) {
-      const lines = chunk.toString().split('\n');
-      lines[0] = rest + lines[0]; // not searched again
-      rest = lines.pop();
-      lines.forEach(take);
-      done();
-    },
   });
 }
 
