@@ -1,9 +1,12 @@
 #!/usr/bin/env node
 // Trains digits with jax-js (https://jax-js.com) instead of TensorFlow.js, through gradring/core: jax-js computes the
 // gradients, gradring the mean update of all ranks, and the program applies it.
+const seedrandom = require('seedrandom');
 const yargs = require('yargs');
-const { connect, dgc, GradringError, lowRank, noCompression } = require('../../dist/core');
+const { connect, dgc, lowRank, noCompression } = require('../../dist/core');
 const { readShippedDigits } = require('./data/optdigits');
+const { shuffled } = require('./data/shuffled');
+const { runExample } = require('./run-example');
 
 const [PIXELS, CLASSES] = [64, 10];
 const COMPRESSIONS = { dgc: steps => dgc({ steps }), 'low-rank': () => lowRank(), none: () => noCompression() };
@@ -64,10 +67,10 @@ async function main() {
   const gradients = ring.gradients(shapes, { momentum: 0.9, compression });
 
   for (let epoch = 0; epoch < epochs; epoch++) {
-    shuffle(rows, epoch);
+    const order = shuffled(rows.length, seedrandom(`epoch ${epoch}`));
     let sum = 0;
     for (let step = 0; step < stepsPerEpoch; step++) {
-      const batch = rows.slice(step * batchSize, (step + 1) * batchSize);
+      const batch = Array.from(order.subarray(step * batchSize, (step + 1) * batchSize), i => rows[i]);
       const x = np.array(batch.map(row => train.pixels[row]));
       const y = nn.oneHot(np.array(batch.map(row => train.classes[row]), { dtype: np.int32 }), CLASSES); // prettier-ignore
       const [value, grads] = gradientOf(parameters(), x, y);
@@ -97,31 +100,8 @@ function initial(shape) {
   const array = new Float32Array(shape.reduce((product, length) => product * length, 1));
   if (shape.length === 1) return array;
   const bound = Math.sqrt(6 / shape[0]);
-  const random = generator(7);
+  const random = seedrandom('weights');
   return array.map(() => bound * (2 * random() - 1));
 }
 
-/** Shuffles in place (Fisher and Yates). */
-function shuffle(array, seed) {
-  const random = generator(seed);
-  for (let i = array.length - 1; i > 0; i--) {
-    const other = Math.floor(random() * (i + 1));
-    [array[i], array[other]] = [array[other], array[i]];
-  }
-}
-
-/** Numbers from 0 to 1 that are the same in each run (mulberry32). */
-function generator(seed) {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
-main().catch(error => {
-  console.error(error instanceof GradringError ? `${error.code}: ${error.message}` : error);
-  process.exit(1);
-});
+runExample(main);

@@ -1,4 +1,4 @@
-const { GradringError } = require('../..');
+const { GradringError } = require('../../dist/errors'); // not gradring itself, which needs TensorFlow.js
 const { DataError } = require('./data/files');
 
 /** Runs the main function of an example. Errors that the user can correct are shown without a stack. */
