@@ -112,7 +112,13 @@ export function portWords({ nameOf }: OptionWords, place: string): PortWords {
 const PROGRAM_WORDS: OptionWords = { nameOf: option => option, valueOf: (_, value) => String(value) };
 
 /** {@link LaunchOptions} checked and completed, except for the port. */
-export interface LaunchPlan {
+export interface LaunchPlan extends Required<
+  Pick<
+    LaunchOptions,
+    | ('script' | 'args' | 'nodeArgs' | 'nodeRank' | 'gpusPerRank' | 'env' | 'stdout' | 'stderr' | 'prefix')
+    | ('graceMs' | 'failureGraceMs')
+  >
+> {
   /** How many ranks this launcher starts, and the number of the first one. */
   readonly ranks: number;
   readonly firstRank: number;
@@ -124,29 +130,18 @@ export interface LaunchPlan {
   readonly remote: RemotePlan | undefined;
   /** The working folder of the ranks. All paths here are absolute, whatever becomes of this process's own. */
   readonly folder: string;
-  readonly script: string;
-  readonly args: readonly string[];
-  readonly nodeArgs: readonly string[];
   /** Not for ranks on other hosts: see {@link RemotePlan}. */
   readonly masterAddr: string;
   /** Undefined: any free port. */
   readonly masterPort: number | undefined;
   /** How many launchers take part. One starts the ranks of all hosts of a {@link RemotePlan}. */
   readonly nodes: number;
-  readonly nodeRank: number;
   /** Set if this launcher is one of several tasks of a scheduler. */
   readonly task: FoundPlace | undefined;
   /** Undefined: the run is not elastic, and the ranks end together. */
   readonly elastic: ElasticPlan | undefined;
   readonly tokenFile: string | undefined;
   readonly outputDir: string | undefined;
-  readonly gpusPerRank: number;
-  readonly env: Readonly<Record<string, string>>;
-  readonly stdout: NodeJS.WritableStream;
-  readonly stderr: NodeJS.WritableStream;
-  readonly prefix: boolean;
-  readonly graceMs: number;
-  readonly failureGraceMs: number;
   /** For messages about the options. */
   readonly words: OptionWords;
 }
@@ -168,10 +163,7 @@ export interface RemotePlan {
 }
 
 /** How an elastic run continues when ranks are lost. */
-export interface ElasticPlan {
-  readonly min: number;
-  readonly maxRestarts: number;
-}
+export type ElasticPlan = Required<Pick<LaunchOptions, 'min' | 'maxRestarts'>>;
 
 const OPTIONS = {
   ...{ ranks: true, hosts: true, sshArgs: true },
