@@ -66,14 +66,13 @@ function hashOf(inputs) {
   return hash.digest('hex');
 }
 
-/** `engines.node` is a list of `^MAJOR.MINOR` and `>=MAJOR.MINOR`. */
+/** `engines.node` is a list of `^MAJOR.MINOR`. */
 function requireNode() {
   const { engines } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
   const [major, minor] = process.versions.node.split('.').map(Number);
   const fits = engines.node.split('||').some(range => {
     const [wantedMajor, wantedMinor] = range.match(/\d+/g).map(Number);
-    const sameMajor = major === wantedMajor && minor >= wantedMinor;
-    return sameMajor || (range.includes('>=') && major > wantedMajor);
+    return major === wantedMajor && minor >= wantedMinor;
   });
   if (fits) return;
   console.error(`gradring needs Node ${engines.node}; this is ${process.versions.node}.`);

@@ -65,7 +65,6 @@ function requireLauncher() {
   return {
     ...require(path.join(launcher, 'conclude')),
     ...require(path.join(launcher, 'rank-outputs')),
-    ...require(path.join(launcher, 'signals')),
     ...require(path.join(launcher, 'supervisor')),
     ...require('./namespace-process'),
   };

@@ -24,16 +24,16 @@ export function signalExitCode(signal: NodeJS.Signals): number {
   return 128 + constants.signals[signal];
 }
 
-/** Sends the signal to one process. Returns false if the process is gone. */
-export function signalProcess(pid: number, signal: NodeJS.Signals): boolean {
+/** Sends the signal to one process, if there still is one. */
+export function signalProcess(pid: number, signal: NodeJS.Signals): void {
   try {
-    return process.kill(pid, signal);
+    process.kill(pid, signal);
   } catch {
-    return false; // It has ended meanwhile, which is what all signals here ask for.
+    // It has ended meanwhile, which is what all signals here ask for.
   }
 }
 
 /** Sends the signal to a process and all its children that did not leave its group; the process must lead it. */
-export function signalGroup(leader: number, signal: NodeJS.Signals): boolean {
-  return signalProcess(process.platform === 'win32' ? leader : -leader, signal); // Windows has no groups.
+export function signalGroup(leader: number, signal: NodeJS.Signals): void {
+  signalProcess(process.platform === 'win32' ? leader : -leader, signal); // Windows has no groups.
 }

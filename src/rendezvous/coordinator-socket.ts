@@ -35,7 +35,7 @@ export class CoordinatorSocket {
 
   /** Earlier messages are still sent, because the socket lingers. */
   async close(): Promise<void> {
-    this.coordinator.close();
+    this.coordinator.stopWaiting();
     await this.sending;
     unregister(this.socket);
     this.socket.close();

@@ -111,8 +111,10 @@ export class Coordinator {
     this.left.clear();
   }
 
-  close(): void {
-    this.stopWaiting();
+  /** Ends its timers, so that it does nothing by itself from then on. */
+  stopWaiting(): void {
+    this.timer?.cancel();
+    this.patience.end();
   }
 
   /** Handles a message from a member. */
@@ -253,11 +255,6 @@ export class Coordinator {
   private beginStep(): void {
     this.patience.end();
     this.patience.begin();
-  }
-
-  private stopWaiting(): void {
-    this.timer?.cancel();
-    this.patience.end();
   }
 
   private reportMissing(seconds: number): void {
