@@ -65,4 +65,4 @@ function oneHot(tf, labels) {
   return tf.tidy(() => tf.oneHot(tf.tensor1d(labels, 'int32'), CLASSES).toFloat());
 }
 
-module.exports = { augmentedBatches, imagesOf, wholeSet };
+module.exports = { augmentedBatches, imagesOf, oneHot, wholeSet };

@@ -142,8 +142,9 @@ function powerOf([f1, f2, f3, voice, noise, at], { tract, pitch, tilt }, hertz) 
   return (voiced + hiss) * Math.exp(tilt * Math.log2(hertz / 1000));
 }
 
+/** A normal number (Box and Muller). */
 function gaussian(random) {
   return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
 }
 
-module.exports = { syntheticUtterances };
+module.exports = { gaussian, syntheticUtterances };

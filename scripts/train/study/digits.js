@@ -1,8 +1,10 @@
 // Noisy digits for `gradring study`: the network of digits.js, on images that are moved and covered with noise anew in
 // each epoch. The digits as they are would be too easy to tell compressions apart.
 const seedrandom = require('seedrandom');
+const { imagesOf, oneHot } = require('../data/image-batches');
 const { loadShippedDigits } = require('../data/optdigits');
 const { shuffled } = require('../data/shuffled');
+const { gaussian } = require('../data/utterances');
 const { digitsModel } = require('../digits-model');
 
 const FOLDS = [0, 1, 2, 3, 4];
@@ -22,7 +24,7 @@ const TEST_COPIES = 4;
 function prepare(tf, { quick, worldSize }) {
   const folds = FOLDS.map(fold => {
     const { train, test, source } = loadShippedDigits(tf, { fold });
-    return { train: rowsOf(train), test: noisyCopies(tf, rowsOf(test), `test ${fold}`), source };
+    return { train: rowsOf(tf, train), test: noisyCopies(tf, rowsOf(tf, test), `test ${fold}`), source };
   });
   const epochs = quick ? 1 : EPOCHS;
   const batchSize = Math.max(1, Math.floor(STEP_IMAGES / worldSize));
@@ -71,12 +73,11 @@ async function train({ folds, epochs, batchSize, stepsPerEpoch, steps }, inputs)
 /** A tenth of the first one after half of the training, a hundredth after three quarters, as for the paper's ResNet. */
 const learningRateAt = (done, first) => first / 10 ** (Number(done >= 0.5) + Number(done >= 0.75));
 
-/** Images and labels as plain numbers. */
-function rowsOf({ x, y }) {
-  const rows = { count: x.shape[0], pixels: x.dataSync(), labels: y.argMax(1).dataSync() };
-  x.dispose();
-  y.dispose();
-  return rows;
+/** Images and labels as plain numbers, in the place of their tensors. */
+function rowsOf(tf, set) {
+  const { pixels, labels } = imagesOf(tf, set);
+  tf.dispose([set.x, set.y]);
+  return { count: labels.length, pixels, labels };
 }
 
 /** Some of the images, each moved and with noise, and their labels: x [n, 8, 8, 1], y [n, 10]. */
@@ -88,12 +89,11 @@ function noisy(tf, { pixels, labels }, chosen, random) {
       const [column, row] = [(at % SIDE) - right, Math.floor(at / SIDE) - down];
       const isInside = column >= 0 && column < SIDE && row >= 0 && row < SIDE;
       const value = isInside ? pixels[image * PIXELS + row * SIDE + column] : 0;
-      x[i * PIXELS + at] = value + NOISE * normal(random);
+      x[i * PIXELS + at] = value + NOISE * gaussian(random);
     }
   }
   const ofChosen = Int32Array.from(chosen, image => labels[image]);
-  const y = tf.tidy(() => tf.oneHot(tf.tensor1d(ofChosen, 'int32'), 10).toFloat());
-  return [tf.tensor4d(x, [chosen.length, SIDE, SIDE, 1]), y];
+  return [tf.tensor4d(x, [chosen.length, SIDE, SIDE, 1]), oneHot(tf, ofChosen)];
 }
 
 function noisyCopies(tf, rows, seed) {
@@ -101,9 +101,6 @@ function noisyCopies(tf, rows, seed) {
   const [x, y] = noisy(tf, rows, chosen, seedrandom(seed));
   return { x, y, count: rows.count };
 }
-
-/** A normal number (Box and Muller). */
-const normal = random => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
 
 /** The accuracy, the mean log-loss, and for each image which share of its copies was recognized. */
 function scoreOf(tf, model, { x, y, count }) {
