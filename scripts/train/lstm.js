@@ -5,7 +5,7 @@
 const yargs = require('yargs');
 const { connect, loadBackend } = require('../..');
 const { COMPRESSION_OPTION, compressionOf } = require('./compressions');
-const { loadTensorFlowSource, loadPennTreebank, rowsOf, shuffledBatches } = require('./data/words');
+const { loadText, rowsOf, shuffledBatches, TEXT_OPTIONS } = require('./data/words');
 const { lstm } = require('./lstm-model');
 const { progress } = require('./progress');
 const { runExample } = require('./run-example');
@@ -17,10 +17,7 @@ const DECAY = 4;
 const options = yargs(process.argv.slice(2))
   .scriptName('lstm.js')
   .usage('$0 [options]\n\nTrains an LSTM language model with Deep Gradient Compression.')
-  .option('data-dir', {
-    type: 'string',
-    describe: 'a folder with ptb.train.txt, ptb.valid.txt and ptb.test.txt [default: the source text of TensorFlow.js]',
-  })
+  .options(TEXT_OPTIONS)
   .option('units', {
     type: 'number',
     default: 64,
@@ -32,8 +29,6 @@ const options = yargs(process.argv.slice(2))
     default: 1000,
     describe: 'how many words have a number; the paper has 10000',
   })
-  .option('length', { type: 'number', default: 16, describe: 'words in a row' })
-  .option('rows', { type: 'number', default: 2048, describe: 'the most rows of the text to train on' })
   .option('epochs', { type: 'number', default: 8, describe: 'the paper has 40' })
   .option('batch-size', { type: 'number', default: 8, describe: 'rows for each rank and step' })
   .option('learning-rate', {
@@ -59,7 +54,7 @@ async function main() {
   const ring = await connect();
   const say = line => ring.rank === 0 && console.log(line);
   const { tf } = await loadBackend({ log: say });
-  const corpus = dataDir === undefined ? loadTensorFlowSource(vocabulary) : loadPennTreebank(dataDir, vocabulary);
+  const corpus = loadText(dataDir, vocabulary);
   say(`Data: ${corpus.source}; ${corpus.train.length.toLocaleString('en')} words`);
   const train = ring.shard(...rowsOf(tf, corpus.train, { length, rows }));
   const valid = ring.shard(...rowsOf(tf, corpus.valid, { length, rows: 512 }));

@@ -5,7 +5,7 @@
 const yargs = require('yargs');
 const { connect, loadBackend } = require('../..');
 const { COMPRESSION_OPTION, compressionOf } = require('./compressions');
-const { loadTensorFlowSource, loadPennTreebank, rowsOf, shuffledBatches } = require('./data/words');
+const { loadText, rowsOf, shuffledBatches, TEXT_OPTIONS } = require('./data/words');
 const { progress } = require('./progress');
 const { runExample } = require('./run-example');
 const { transformer } = require('./transformer-model');
@@ -13,16 +13,11 @@ const { transformer } = require('./transformer-model');
 const options = yargs(process.argv.slice(2))
   .scriptName('transformer.js')
   .usage('$0 [options]\n\nTrains a small transformer language model with Deep Gradient Compression.')
-  .option('data-dir', {
-    type: 'string',
-    describe: 'a folder with ptb.train.txt, ptb.valid.txt and ptb.test.txt [default: the source text of TensorFlow.js]',
-  })
+  .options(TEXT_OPTIONS)
   .option('width', { type: 'number', default: 64 })
   .option('heads', { type: 'number', default: 4 })
   .option('layers', { type: 'number', default: 2 })
   .option('vocabulary', { type: 'number', default: 1000, describe: 'how many words have a number' })
-  .option('length', { type: 'number', default: 16, describe: 'words in a row' })
-  .option('rows', { type: 'number', default: 2048, describe: 'the most rows of the text to train on' })
   .option('epochs', { type: 'number', default: 8 })
   .option('batch-size', { type: 'number', default: 8, describe: 'rows for each rank and step' })
   .option('learning-rate', { type: 'number', default: 0.3 })
@@ -41,7 +36,7 @@ async function main() {
   const ring = await connect();
   const say = line => ring.rank === 0 && console.log(line);
   const { tf } = await loadBackend({ log: say });
-  const corpus = dataDir === undefined ? loadTensorFlowSource(vocabulary) : loadPennTreebank(dataDir, vocabulary);
+  const corpus = loadText(dataDir, vocabulary);
   say(`Data: ${corpus.source}; ${corpus.train.length.toLocaleString('en')} words`);
   const train = ring.shard(...rowsOf(tf, corpus.train, { length, rows }));
 

@@ -21,6 +21,27 @@ const PIECES_A_GROUP = 20;
  * @property {string} source What it is, in words.
  */
 
+/** Which text a program trains on, for yargs. */
+const TEXT_OPTIONS = /** @type {const} */ ({
+  'data-dir': {
+    type: 'string',
+    describe: 'a folder with ptb.train.txt, ptb.valid.txt and ptb.test.txt [default: the source text of TensorFlow.js]',
+  },
+  length: { type: 'number', default: 16, describe: 'words in a row' },
+  rows: { type: 'number', default: 2048, describe: 'the most rows of the text to train on' },
+});
+
+/**
+ * The Penn Treebank, or the text that is there without it.
+ *
+ * @param {string | undefined} directory
+ * @param {number} vocabularySize
+ * @returns {Corpus}
+ */
+function loadText(directory, vocabularySize) {
+  return directory === undefined ? loadTensorFlowSource(vocabularySize) : loadPennTreebank(directory, vocabularySize);
+}
+
 /**
  * Reads ptb.train.txt, ptb.valid.txt and ptb.test.txt: words separated by spaces, one sentence in each line.
  *
@@ -122,4 +143,4 @@ function* shuffledBatches(tf, rows, { batchSize, seed }) {
   }
 }
 
-module.exports = { loadTensorFlowSource, loadPennTreebank, rowsOf, shuffledBatches };
+module.exports = { loadPennTreebank, loadTensorFlowSource, loadText, rowsOf, shuffledBatches, TEXT_OPTIONS };

@@ -1,7 +1,7 @@
 // A language model for `gradring study`: that of lstm.js, with a fixed number of steps. The learning rate falls after
 // fixed steps, not by the validation loss, so that all methods have the same.
 const { lstm } = require('../lstm-model');
-const { loadPennTreebank, loadTensorFlowSource, rowsOf, shuffledBatches } = require('../data/words');
+const { loadText, rowsOf, shuffledBatches } = require('../data/words');
 
 const FULL = { vocabulary: 1000, units: 64, length: 16, rows: 9600, testRows: 2048, steps: 1500 };
 const QUICK = { vocabulary: 200, units: 16, length: 8, rows: 960, testRows: 128, steps: 40 };
@@ -16,7 +16,7 @@ function prepare(tf, { quick, dataDir, worldSize }, others = {}) {
   const sizes = { ...(quick ? QUICK : FULL), ...others };
   const { vocabulary } = sizes;
   const batchSize = Math.max(1, Math.floor(STEP_ROWS / worldSize));
-  const corpus = dataDir === undefined ? loadTensorFlowSource(vocabulary) : loadPennTreebank(dataDir, vocabulary);
+  const corpus = loadText(dataDir, vocabulary);
   const trainRows = rowsOf(tf, corpus.train, sizes);
   const testRows = rowsOf(tf, corpus.test, { ...sizes, rows: sizes.testRows });
   const tuningRows = rowsOf(tf, corpus.valid, { ...sizes, rows: sizes.testRows });
