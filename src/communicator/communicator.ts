@@ -816,9 +816,8 @@ export class Communicator {
     try {
       const ticket = this.post(name, input);
       abort = () => ticket.abort();
-      if (signal?.aborted)
-        abort(); // after an earlier part of the call, which was over
-      else signal?.addEventListener('abort', abort);
+      if (signal?.aborted) abort(); // during an earlier part of the call
+      signal?.addEventListener('abort', abort);
       return result(yield* waitFor(ticket));
     } catch (error) {
       const { code, message, rank, details } = error as GradringError;
