@@ -22,12 +22,16 @@ const jest = path.join(root, 'node_modules/jest/bin/jest.js');
 const common = [jest, '--config', 'jest.slow.config.js', '--passWithNoTests', ...process.argv.slice(2)];
 const cache = mkdtempSync(path.join(tmpdir(), 'gradring-test-cache-'));
 const env = { ...process.env, TEST_CACHE: cache }; // see test/slow/support/installed.ts
-const runs = [
+process.on('SIGINT', () => undefined); // Ctrl-C ends jest, and then this
+let exitCode = 0;
+for (const [workers, ...tests] of [
   ['--maxWorkers=2', `**/slow/!(${ALONE}).test.ts`, ...MORE_CASES],
   ['--maxWorkers=1', `**/slow/@(${ALONE}).test.ts`],
-].map(([workers, ...tests]) => {
-  const args = tests.map(test => `--testMatch=${test}`);
-  return spawnSync(process.execPath, [...common, workers, ...args], { cwd: root, env, stdio: 'inherit' }).status ?? 1;
-});
+]) {
+  const args = [...common, workers, ...tests.map(test => `--testMatch=${test}`)];
+  const { status, signal } = spawnSync(process.execPath, args, { cwd: root, env, stdio: 'inherit' });
+  exitCode = Math.max(exitCode, status ?? 1);
+  if (signal !== null) break;
+}
 rmSync(cache, { recursive: true, force: true });
-process.exit(Math.max(...runs));
+process.exit(exitCode);
