@@ -12,7 +12,6 @@ import { restoreVariable, sourceOf } from './tensor-source';
 import { stateOf } from '../core/resized-state';
 import { tensorsUnder, typeOf } from '../core/saved-tensor';
 import { sizeOf } from '../core/shapes';
-import type { tf } from './tfjs';
 import type { Training } from './trained';
 
 /** All that the ranks of a training have in common, for a rank that joins. */
