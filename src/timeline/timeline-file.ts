@@ -37,7 +37,8 @@ export function createTimelineFile(directory: string, rank: number, worldSize: n
     mkdirSync(folder, { recursive: true, mode: PRIVATE_FOLDER });
     for (const name of readdirSync(folder)) {
       const other = rankOfFile(name);
-      if (other !== undefined && (other === rank || other >= worldSize)) rmSync(path.join(folder, name));
+      const isOld = other !== undefined && (other === rank || other >= worldSize);
+      if (isOld) rmSync(path.join(folder, name), { force: true }); // another rank may have been faster
     }
     writeFileSync(file, `[\n${namingEvents(rank).map(lineOf).join('')}`, { flag: 'wx', mode: fileModeIn(folder) });
   } catch (error) {
