@@ -11,6 +11,10 @@ test('numbers are ordered as numbers, and the samples left as they were', () => 
   expect(samples).toEqual([10, 9, 100, 2]);
 });
 
+test('samples may be more than a call has arguments', () => {
+  expect(timingsOf(Array.from({ length: 200_000 }, (_, i) => i + 1))).toEqual({ min: 1, p50: 100_000, p99: 198_000 });
+});
+
 test('of 200 samples the 99th percentile leaves two above', () => {
   expect(percentile(Array.from({ length: 200 }, (_, i) => i + 1), 99)).toBe(198); // prettier-ignore
 });

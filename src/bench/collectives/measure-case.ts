@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Communicator } from '../../communicator/communicator';
 import type { StepTimes } from '../../exchange/messages';
-import { percentile } from '../statistics';
+import { percentile, smallest } from '../statistics';
 import type { Case, CollectiveBenchmark, CollectiveName, SparseDetails, SparseSplit } from './collective-benchmark';
 import { mediaOfAll, type Medium } from './media';
 
@@ -144,5 +144,5 @@ function splitOf(
   });
   const most = percentile(unevenness, 50);
   const times = timesMs.map((ms, i) => (unevenness[i]! <= most ? ms : Infinity));
-  return { split, even: splits[times.indexOf(Math.min(...times))]! };
+  return { split, even: splits[times.indexOf(smallest(times))]! };
 }

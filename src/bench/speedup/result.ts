@@ -143,8 +143,9 @@ export const CHECK_COLUMNS: readonly Column<Check>[] = [
  * file have them all.
  */
 export function tableRows(rows: readonly SpeedUpRow[]): SpeedUpRow[] {
-  const most = Math.max(...rows.map(({ nodes }) => nodes));
-  const few = new Set(rows.map(({ nodes }) => nodes)).size <= 8;
+  const sizes = new Set(rows.map(({ nodes }) => nodes));
+  const most = Math.max(...sizes);
+  const few = sizes.size <= 8;
   return rows.filter(
     ({ nodes, source }) => few || source !== 'modelled' || nodes === most || (nodes & (nodes - 1)) === 0,
   );
