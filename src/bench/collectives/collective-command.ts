@@ -64,7 +64,8 @@ async function run(benchmark: CollectiveBenchmark, words: Words): Promise<number
   const { ranks, joins } = placeOf(words);
   const plan = planOf(benchmark, words, ranks);
   const lineRate = words.netlab === undefined ? undefined : bitsPerSecond(words.netlab);
-  if (words.html !== undefined) requireWritable(words.html, 'html');
+  const silent = joins && readRankEnvironment().rank !== 0;
+  if (words.html !== undefined && !silent) requireWritable(words.html, 'html');
   if (words.netlab !== undefined) {
     if (joins)
       throw invalidArgument(
@@ -74,7 +75,6 @@ async function run(benchmark: CollectiveBenchmark, words: Words): Promise<number
   }
   const command = `gradring ${process.argv.slice(2).join(' ')}`;
   const report = new Report(plan, { json: words.json, html: words.html, lineRate, command });
-  const silent = joins && readRankEnvironment().rank !== 0;
   try {
     if (joins) return await joinRing(benchmark, plan, report);
     const exitCode = await startRanks(plan, { ranks, netlabRate: words.netlab, stderr: report.stderr }, report);
