@@ -142,7 +142,8 @@ function plansOf({ quick, workload, compressor }: Words): readonly WorkloadPlan[
   const wanted = workload?.split(',').map(name => parseName(name, 'workload', names)) ?? names;
   const chosen = all.filter(({ name }) => wanted.includes(name));
   if (compressor === undefined) return chosen;
-  const own = ownMethod(path.resolve(compressor));
+  const taken = chosen.flatMap(({ methods }) => methods.map(({ name }) => name));
+  const own = ownMethod(path.resolve(compressor), taken);
   // It has the clip norm of the first method, which has no compression.
   return chosen.map(plan => ({ ...plan, methods: [...plan.methods, { ...own, options: plan.methods[0]!.options }] }));
 }
@@ -156,29 +157,17 @@ function dataDirOf({ workload = '', 'data-dir': dataDir }: Words): string | unde
   return path.resolve(dataDir);
 }
 
-function ownMethod(module: string): Method {
-  const moduleHash = createHash('sha256').update(readCompressor(module)).digest('hex').slice(0, 12);
+function ownMethod(module: string, taken: readonly string[]): Method {
   const name = path.basename(module, path.extname(module));
+  if (taken.includes(name)) throw invalidArgument(`The study has a method ${name}. Give ${module} another name.`);
+  const moduleHash = createHash('sha256').update(readCompressor(module)).digest('hex').slice(0, 12);
   return { name, method: 'customCompression', module, moduleHash, options: {} };
 }
 
 /** What may not change once a workload was trained. Methods may be added. */
 function termsOf(plan: WorkloadPlan, size: StudySize): object {
-  const { margin, controls, seeds, folds, learningRate, learningRates, tuningSeeds, tuningFold, ablationSeeds } = plan;
   const { tests } = declarationOf([plan], size.quick);
-  return {
-    ...size,
-    margin,
-    tests,
-    controls,
-    seeds,
-    folds,
-    learningRate,
-    learningRates,
-    tuningSeeds,
-    tuningFold,
-    ablationSeeds,
-  };
+  return { ...plan, ...size, tests, name: undefined, methods: undefined, paper: undefined };
 }
 
 function readCompressor(file: string): Buffer {

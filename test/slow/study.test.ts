@@ -97,6 +97,7 @@ test.each([
   [['--json', '.'], /--json is '\.', which is a folder/],
   [['--html', 'no/x.html'], /--html is 'no\/x\.html', but .*no does not exist/],
   [['--from', 'study.json', '--html', 'no/x.html'], /--html is 'no\/x\.html', but .*no does not exist/],
+  [['--compressor', 'dense.js'], /The study has a method dense\. Give .*dense\.js another name/],
   [['--compressor', 'none.js'], /none\.js cannot be read.*exports a compressor/],
 ])('%p is told in a line', async (args, message) => {
   const { exitCode, stderr } = await study(args);
