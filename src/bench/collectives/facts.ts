@@ -31,7 +31,10 @@ export function factsOf(rows: readonly CollectiveRow[]): [name: string, words: s
   ];
 }
 
-/** How each size is all-reduced: `by the tree up to 1 MiB, by the ring from 4 MiB`. Empty if no row says it. */
+/**
+ * How each size is all-reduced: `gathered whole by every rank up to 4 KiB, by the ring from 8 KiB`. Empty if no row
+ * says it.
+ */
 function algorithmsOf(rows: readonly CollectiveRow[]): string {
   const sorted = rows.filter(({ algorithm }) => algorithm !== undefined).sort((a, b) => a.bytes - b.bytes);
   const isNew = ({ algorithm }: CollectiveRow, i: number): boolean => algorithm !== sorted[i - 1]?.algorithm;

@@ -186,7 +186,7 @@ const SCALING_WORDS: Readonly<Record<Scaling, string>> = {
 
 /** How the figures are to be read. */
 export const NOTES = [
-  'speed-up: how many times as many examples in the same time as one node. With T(1) as the forward and backward pass of one node, T(N) is T(1) + exchange (weak scaling) or T(1)/N + exchange (strong): gradring does not exchange while it computes gradients.',
+  'speed-up: how many times as many examples in the same time as one node. With T(1) as the forward and backward pass of one node, T(N) is T(1) + exchange (weak scaling) or T(1)/N + exchange (strong): gradring does not exchange while it computes gradients unless asked to (overlap: 1).',
   'dense, 16 bits: gradring has no such ring; it is here to compare with. It, scatter and low rank are modelled only. Of low rank, encoding and decoding are measured, not what a step does beside them (clipping, error feedback, momentum), some 2 to 3 ns an element.',
   'exchange: "measured" is the whole exchange in a ring of the network lab; "in parts" has the travel of a ring of that size, and what a rank computes from one rank alone, because ranks that share processors would take turns; "modelled" is computed from the constants.',
   'Measured on processors, not on GPUs. The copies between TensorFlow.js and the exchange, and the work of the optimizer, are left out: see gradring bench optimizer.',
