@@ -103,10 +103,18 @@ const MEASUREMENTS = {
   threads: {
     commands: ['node scripts/performance/thread-times.js'],
     table: ([{ rows }]) => [
-      ['density', ...['compress', 'encode', 'decode', 'step'].map(part => `${part} ms`), 'times as fast'],
+      [
+        'density',
+        ...['floor', 'compress', 'encode', 'decode', 'step'].map(part => `${part} ms`),
+        '× floor',
+        'times as fast',
+      ],
       ...rows.map(({ density, rows: cells }) => [
         density === 'lowRank' ? 'low rank' : String(density),
-        ...['compressMs', 'encodeMs', 'decodeMs', 'stepMs'].map(part => cells.map(cell => ms(cell[part])).join(', ')),
+        ...['floorMs', 'compressMs', 'encodeMs', 'decodeMs', 'stepMs'].map(part =>
+          cells.map(cell => ms(cell[part])).join(', '),
+        ),
+        cells.map(({ compressMs, encodeMs, floorMs }) => number((compressMs + encodeMs) / floorMs, 2)).join(', '),
         number(cells[0].stepMs / cells.at(-1).stepMs, 2),
       ]),
     ],
