@@ -30,8 +30,9 @@ export function leftovers(run: LeavingRun): Leftovers {
   for (const { made } of launcherReport.facts) {
     if (made === undefined || !existsSync(made)) continue;
     rmSync(made, { recursive: true });
-    // Nor for a launcher that is killed when its ranks are ending by themselves.
-    if (reports.every((report, rank) => wasEnding(run, report, rank))) leftByKill.push(made);
+    // Nor for a launcher that is killed before its first rank runs, or when its ranks are ending by themselves.
+    const noneBegan = reports.every(({ facts }) => facts.length === 0);
+    if (noneBegan || reports.every((report, rank) => wasEnding(run, report, rank))) leftByKill.push(made);
     else left.push(`${made} of the launcher is there`);
   }
   for (const { facts } of [...reports, ...(late === undefined ? [] : [late])].flatMap(report => report.lives)) {

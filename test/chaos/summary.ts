@@ -105,7 +105,7 @@ export class Summary {
       ...formatTable(COLUMNS, kinds),
       `${runs} runs in ${seconds.toFixed(0)} s, seed ${this.seed}: ${failures.length} broke a promise.`,
       `${missedRuns} of them had ended before all that was planned struck them, and are not in the table${each && `: ${each}`}.`,
-      `${foldersLeftByKills} folders were left in memory by ranks that were killed while their ring formed, or by a launcher that was killed while its ranks ended.`,
+      `${foldersLeftByKills} folders were left in memory by ranks that were killed while their ring formed, or by a launcher that was killed before its ranks ran or while they ended.`,
     ].join('\n');
   }
 }
