@@ -168,9 +168,11 @@ describe('what another host has otherwise', () => {
     const elsewhere = `for command; do :; done; exec sh -c "$(printf %s "$command" | sed s:${ROOT}/dist/cli.js:/no/such/cli.js:)"`;
 
     test('but in the working directory', async () => {
-      const { host, folder } = connectBy(elsewhere);
-      mkdirSync(path.join(folder, 'node_modules'));
-      symlinkSync(ROOT, path.join(folder, 'node_modules/gradring'));
+      const file = script('');
+      const modules = path.join(path.dirname(file), 'node_modules');
+      mkdirSync(modules);
+      symlinkSync(ROOT, path.join(modules, 'gradring'));
+      const { host } = connectBy(elsewhere, {}, file);
       expect(await host.prepare()).toMatchObject({ hasFolder: true });
     });
 
