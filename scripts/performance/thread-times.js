@@ -36,6 +36,7 @@ const PARTS = ['compress', 'encode', 'decode'];
 const TURN = 0;
 const DONE = 1;
 
+/** The loop of `gradring bench compress` that reads and writes as much as a step must, by several threads. */
 class Floor {
   words = new Int32Array(new SharedArrayBuffer(8));
 

@@ -12,25 +12,14 @@ type Scale = (data: number, factor: number, elementCount: number) => number;
 type Reductions = { readonly [N in `${ReduceOperation}${Capitalize<ReducedType>}`]: Reduce };
 type Scales = { readonly [N in `scale${Capitalize<FloatType>}`]: Scale };
 
+/** The kernels whose exports have other names, arguments or results. */
+type Adapted = 'accumulate' | 'addEntries' | 'allFinite' | 'reduce' | 'sampleAccumulation' | 'scale' | 'takeLargest';
+
+/** The kernels that the module exports as they are, beside those of the codecs and of matrices. */
+type Plain = Omit<Kernels, keyof CodecKernels | keyof MatrixKernels | Adapted>;
+
 /** What assembly/index.ts exports. Results of type i32 are signed; a result that is a u32 needs `>>> 0`. */
-interface Exports
-  extends
-    CodecExports,
-    MatrixExports,
-    Reductions,
-    Scales,
-    Omit<
-      Kernels,
-      | keyof CodecKernels
-      | keyof MatrixKernels
-      | 'reduce'
-      | 'scale'
-      | 'allFinite'
-      | 'accumulate'
-      | 'sampleAccumulation'
-      | 'addEntries'
-      | 'takeLargest'
-    > {
+interface Exports extends CodecExports, MatrixExports, Reductions, Scales, Plain {
   allFinite: (data: number, elementCount: number) => number;
   accumulate: (...numbers: (number | boolean)[]) => number;
   firstCount: { value: number };

@@ -111,14 +111,22 @@ export function portWords({ nameOf }: OptionWords, place: string): PortWords {
 /** For a program: the names in {@link LaunchOptions}. */
 const PROGRAM_WORDS: OptionWords = { nameOf: option => option, valueOf: (_, value) => String(value) };
 
+/** The options whose types a plan has, too. */
+type Planned =
+  | 'script'
+  | 'args'
+  | 'nodeArgs'
+  | 'nodeRank'
+  | 'gpusPerRank'
+  | 'env'
+  | 'stdout'
+  | 'stderr'
+  | 'prefix'
+  | 'graceMs'
+  | 'failureGraceMs';
+
 /** {@link LaunchOptions} checked and completed, except for the port. */
-export interface LaunchPlan extends Required<
-  Pick<
-    LaunchOptions,
-    | ('script' | 'args' | 'nodeArgs' | 'nodeRank' | 'gpusPerRank' | 'env' | 'stdout' | 'stderr' | 'prefix')
-    | ('graceMs' | 'failureGraceMs')
-  >
-> {
+export interface LaunchPlan extends Required<Pick<LaunchOptions, Planned>> {
   /** How many ranks this launcher starts, and the number of the first one. */
   readonly ranks: number;
   readonly firstRank: number;

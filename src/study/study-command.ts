@@ -167,7 +167,8 @@ function ownMethod(module: string, taken: readonly string[]): Method {
 /** What may not change once a workload was trained. Methods may be added. */
 function termsOf(plan: WorkloadPlan, size: StudySize): object {
   const { tests } = declarationOf([plan], size.quick);
-  return { ...plan, ...size, tests, name: undefined, methods: undefined, paper: undefined };
+  const others = { name: undefined, methods: undefined, paper: undefined }; // JSON leaves them out
+  return { ...plan, ...size, tests, ...others };
 }
 
 function readCompressor(file: string): Buffer {

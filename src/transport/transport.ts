@@ -98,11 +98,11 @@ export interface Transport extends Pick<RingPlace, 'rank' | 'worldSize' | 'isLoc
   close(): Promise<void>;
 }
 
-const alone = (): Promise<never> =>
+const refuse = (): Promise<never> =>
   Promise.reject(new GradringError('ERR_COMM_THREAD', 'A ring of one tried to use the network: a bug in gradring.'));
 
 /** The path of a ring of one: no collective uses it. */
-const NO_PATH: DataPath = { media: [], send: alone, forward: alone, receive: alone };
+const NO_PATH: DataPath = { media: [], send: refuse, forward: refuse, receive: refuse };
 
 /** A ring of one: no sockets, and no collective that would use them. */
 export class SoloTransport implements Transport {
@@ -114,7 +114,7 @@ export class SoloTransport implements Transport {
   readonly paceNs = 0;
   readonly links = NO_PATH;
   readonly bulk = NO_PATH;
-  readonly messenger = { send: alone, receive: alone };
+  readonly messenger = { send: refuse, receive: refuse };
   readonly rollCall: Transport['rollCall'] = new RollCall(this, async () => undefined);
   failure: GradringError | undefined;
 

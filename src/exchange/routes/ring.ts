@@ -87,14 +87,14 @@ export async function agree(path: CollectiveCall, step: RoutedStep): Promise<Agr
   new DataView(own.buffer).setUint32(0, nonFiniteTensor + NOTICE * notices, true);
   let all = 0;
   for (const [rank, body] of (await allGatherBodies(path, own)).entries()) {
-    const { tensor, notices } = blaming(rank, () => wordIn(body, tensorCount));
-    if (tensor !== NONE) return { nonFinite: { rank, tensor }, notices: 0 };
-    all |= notices;
+    const told = blaming(rank, () => readWord(body, tensorCount));
+    if (told.tensor !== NONE) return { nonFinite: { rank, tensor: told.tensor }, notices: 0 };
+    all |= told.notices;
   }
   return { notices: all };
 }
 
-function wordIn(body: Uint8Array, tensorCount: number): { tensor: number; notices: number } {
+function readWord(body: Uint8Array, tensorCount: number): { tensor: number; notices: number } {
   const word = body.length === 4 ? new DataView(body.buffer, body.byteOffset, 4).getUint32(0, true) : NaN;
   const tensor = word % NOTICE;
   if (!(tensor < tensorCount || tensor === NONE)) throw protocolError('holds no tensor number');
