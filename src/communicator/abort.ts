@@ -27,3 +27,12 @@ export function checkSignal(call: string, signal: AbortSignal | undefined): void
 export function aborted(message: string, signal: AbortSignal, details?: ErrorDetails): GradringError {
   return new GradringError('ERR_ABORTED', message, details, { cause: signal.reason });
 }
+
+/**
+ * The error of a call, with the reason of its signal if the signal has ended it. The comm thread does not know the
+ * reason.
+ */
+export function withReason(error: unknown, rank: number, signal: AbortSignal | undefined): unknown {
+  if (!signal?.aborted || !(error instanceof GradringError)) return error;
+  return error.code === 'ERR_ABORTED' && error.rank === rank ? aborted(error.message, signal, error.details) : error;
+}

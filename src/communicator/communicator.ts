@@ -27,7 +27,7 @@ import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from '.
 import { ProcessCalls } from './process-calls';
 import { Purpose } from '../wire/frame';
 import { asleep, awake, waitFor, waitForPromise, type Work } from '../work';
-import { aborted, type CallOptions, checkSignal } from './abort';
+import { type CallOptions, checkSignal, withReason } from './abort';
 import { AllocatedArrays } from './allocated-arrays';
 import {
   type BroadcastOptions,
@@ -610,7 +610,13 @@ export class Communicator {
       call: this.groupCalls++,
       options: { ...this.options, runToken: this.#runToken },
       allGather: (own: Uint8Array) => this.allGather(own, { ...gather, signal }),
-      agree: (own: Uint8Array) => this.allGather(own, gather),
+      agree: async (own: Uint8Array) => {
+        try {
+          return await this.allGather(own, gather);
+        } catch (error) {
+          throw withReason(error, this.rank, signal);
+        }
+      },
       signal,
     };
     const found = await groupOptions(parent, colour);
@@ -820,9 +826,7 @@ export class Communicator {
       signal?.addEventListener('abort', abort);
       return result(yield* waitFor(ticket));
     } catch (error) {
-      const { code, message, rank, details } = error as GradringError;
-      // The reason of a signal stays in this thread.
-      throw signal?.aborted && code === 'ERR_ABORTED' && rank === this.rank ? aborted(message, signal, details) : error;
+      throw withReason(error, this.rank, signal);
     } finally {
       if (abort !== undefined) signal?.removeEventListener('abort', abort);
       release();

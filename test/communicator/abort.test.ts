@@ -96,6 +96,31 @@ quickTest.each(['broadcastObject', 'group'] as const)(
   },
 );
 
+quickTest('a group says the reason of its signal, too, when the ring fails before its last part', async () => {
+  const ring = await connectRing(2);
+  const [first, second] = ring as [Communicator, Communicator];
+  const controller = new AbortController();
+  const { signal } = controller;
+  const allGather = first.allGather.bind(first) as (...given: unknown[]) => Promise<unknown>;
+  let parts = 0;
+  const failFirst = async () => {
+    const other = failureOf(first.receive(1, { signal }));
+    controller.abort('enough');
+    await other;
+  };
+  Object.assign(first, {
+    allGather: async (...given: unknown[]) => {
+      const result = await allGather(...given);
+      if (++parts === 2) await failFirst();
+      return result;
+    },
+  });
+  const failures = await Promise.all([failureOf(first.group(1, { signal })), failureOf(second.group(1))]);
+  expect(failures[0]).toMatchObject({ code: 'ERR_ABORTED', rank: 0, cause: 'enough' });
+  expect(failures[1]).toMatchObject({ code: 'ERR_ABORTED', rank: 0 });
+  await closeRing(ring);
+});
+
 quickTest('within a collective it ends the ring, on all ranks, with the rank that aborted', async () => {
   const ring = await connectRing(3);
   const controller = new AbortController();
