@@ -26,6 +26,7 @@ export function wakingNow(): number {
 export class WakingTimer {
   private readonly endsAt: number;
   private timer: NodeJS.Timeout | undefined;
+  private last: NodeJS.Immediate | undefined;
 
   constructor(
     private readonly act: () => void,
@@ -37,6 +38,7 @@ export class WakingTimer {
 
   cancel(): void {
     clearTimeout(this.timer);
+    clearImmediate(this.last);
   }
 
   private wait(leftMs: number): void {
@@ -46,6 +48,6 @@ export class WakingTimer {
   private look(): void {
     const leftMs = this.endsAt - wakingNow();
     if (leftMs > 0) this.wait(leftMs);
-    else this.act();
+    else this.last = setImmediate(this.act); // first Node reads what has arrived while this thread was late
   }
 }

@@ -20,16 +20,18 @@ export function findAbsent(
   answers: ReadonlyMap<number, RankState>,
 ): AbsentRank[] {
   return Array.from({ length: worldSize }, (_, rank) => ({ rank, state: answers.get(rank) })).filter(
-    ({ rank, state }) =>
-      rank !== own &&
-      (state === undefined || state.sequence < sequence || (state.sequence === sequence && hasCalledNone(state))),
+    ({ rank, state }) => rank !== own && !hasCalled(state, sequence),
   );
+}
+
+/** Whether a rank has called that collective, as it says. */
+export function hasCalled(state: RankState | undefined, sequence: number): boolean {
+  return state !== undefined && state.sequence >= sequence && !hasCalledNone(state);
 }
 
 /** Whether a rank has done that collective, as it says. */
 export function hasDone(state: RankState | undefined, sequence: number): boolean {
-  if (state === undefined || hasCalledNone(state)) return false;
-  return state.sequence > sequence || (state.sequence === sequence && !state.isCalling);
+  return hasCalled(state, sequence) && (state!.sequence > sequence || !state!.isCalling);
 }
 
 /** Words: `rank 2 has not called it; its last call, barrier() (collective 16), ended 41 s ago`. */

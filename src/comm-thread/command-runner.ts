@@ -17,7 +17,7 @@ import type { StepSettings } from '../wire/rank-status';
 import { describeNumbered } from './absent-ranks';
 import { awaitOthers } from './await-others';
 import { explainMismatch } from './explain-mismatch';
-import { failCall } from './failed-call';
+import { failCall, requireUsable } from './failed-call';
 import { MessageRunner } from './message-runner';
 import { type StallOptions, StallWatch } from './stall-watch';
 import type { Commands, Reduction, RingCommand } from './thread-protocol';
@@ -85,15 +85,11 @@ export class CommandRunner {
       return this.collective({ operation: Operation.Barrier, purpose, ...nothing }, barrier);
     },
     sendReceive: ({ array }) => this.collective(dense(Operation.SendReceive, array), call => sendReceive(call, array)),
-    send: async ({ array, to, tag }) => {
-      requireUsable(this.context.transport);
+    send: ({ array, to, tag }) => {
       const bytes = bytesOf(this.context.memory, array);
-      await this.messages.send(to, tag, { elementType: array.type, bytes });
+      return this.messages.send(to, tag, { elementType: array.type, bytes });
     },
-    receive: async ({ from, tag }) => {
-      requireUsable(this.context.transport);
-      return this.messages.receive(from, tag);
-    },
+    receive: ({ from, tag }) => this.messages.receive(from, tag),
     sparseAllReduce: input => this.sparseAllReduce(input),
     openExchange: async ({ exchange, plan }) => {
       this.exchanges.set(exchange, new GradientExchange(this.context.transport, plan));
@@ -152,10 +148,14 @@ export class CommandRunner {
     own: { readonly step: number | undefined; readonly settings: StepSettings | undefined } = NO_STEP,
   ): Promise<T> {
     const { transport } = this.context;
-    requireUsable(transport);
     const { observer } = transport;
     const sequence = this.sequence++;
     const { step } = own;
+    const place = () => ({
+      where: { operation: describeCall(fingerprint), ...(step !== undefined && { step }) },
+      words: describeNumbered({ call: fingerprint, sequence, step }),
+    });
+    requireUsable(transport, place);
     const path = BY_LINKS.includes(fingerprint.operation) ? transport.links : transport.bulk;
     this.watch.begin({ fingerprint, sequence, ...own });
     observer.gauge('underWay', 1);
@@ -164,8 +164,7 @@ export class CommandRunner {
       return await run(new CollectiveCall(this.context, sequence, fingerprint, path));
     } catch (thrown) {
       const error = thrown instanceof CallMismatch ? await explainMismatch(thrown, own, transport) : thrown;
-      const where = { operation: describeCall(fingerprint), ...(step !== undefined && { step }) };
-      throw await failCall(transport, error, where, describeNumbered({ call: fingerprint, sequence, step }));
+      throw await failCall(transport, error, place());
     } finally {
       this.watch.end();
       if (startedAt !== undefined) observer.ended('collective', startedAt, { sequence }, describeCall(fingerprint));
@@ -199,11 +198,4 @@ function dense(
   }: { reduction?: Reduction | 'none'; parameter?: number; purpose?: Purpose } = {},
 ): CallFingerprint {
   return { operation, purpose, elementType: array.type, reduction, elementCount: array.elementCount, parameter };
-}
-
-/** @throws the error that the ring has failed with, if it has. */
-function requireUsable({ failure }: Transport): void {
-  if (failure === undefined) return;
-  const words = `The ring has failed and cannot be used any more: ${failure.message}`;
-  throw new GradringError(failure.code, words, failure.details);
 }

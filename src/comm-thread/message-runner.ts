@@ -4,7 +4,7 @@ import { Patience } from '../patience';
 import type { MailedArray, Transport } from '../transport/transport';
 import { WakingTimer } from '../waking-time';
 import { protocolError } from '../wire/frame';
-import { failCall } from './failed-call';
+import { failCall, type Place, requireUsable } from './failed-call';
 import type { StallOptions } from './stall-watch';
 import type { ReceivedArray } from './thread-protocol';
 
@@ -36,7 +36,8 @@ export class MessageRunner {
     });
   }
 
-  private inTurn<T>(call: MessageCall, run: () => Promise<T>): Promise<T> {
+  private async inTurn<T>(call: MessageCall, run: () => Promise<T>): Promise<T> {
+    requireUsable(this.transport, () => placeOf(call));
     const key = `${call.name} ${call.other} ${call.tag}`;
     const done = (this.last.get(key) ?? Promise.resolve()).then(() => this.watched(call, run));
     const settled: Promise<void> = done.then(
@@ -52,7 +53,8 @@ export class MessageRunner {
   }
 
   /** Runs a call; reports it if it waits for a long time, and ends the ring at the timeout. */
-  private async watched<T>({ name, other, tag }: MessageCall, run: () => Promise<T>): Promise<T> {
+  private async watched<T>(call: MessageCall, run: () => Promise<T>): Promise<T> {
+    const { name, other, tag } = call;
     const { rank } = this.transport;
     const { timeoutMs, stallMs } = this.options;
     const why = `to ${name} ${CALLS[name].preposition} rank ${other} (tag ${tag}): ${CALLS[name].lack}.`;
@@ -65,7 +67,7 @@ export class MessageRunner {
     try {
       return await run();
     } catch (error) {
-      throw await failCall(this.transport, error, { operation: `${name}(rank ${other}, tag ${tag})` });
+      throw await failCall(this.transport, error, placeOf(call));
     } finally {
       timeout.cancel();
       patience.end();
@@ -83,4 +85,9 @@ interface MessageCall {
   readonly name: keyof typeof CALLS;
   readonly other: number;
   readonly tag: number;
+}
+
+function placeOf({ name, other, tag }: MessageCall): Place {
+  const operation = `${name}(rank ${other}, tag ${tag})`;
+  return { where: { operation }, words: operation };
 }

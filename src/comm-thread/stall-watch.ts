@@ -1,11 +1,10 @@
 import { GradringError } from '../errors';
 import type { RankState } from '../transport/control/roll-call';
 import type { Transport } from '../transport/transport';
-import { describeCall } from '../wire/describe-call';
 import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
 import { wakingNow, WakingTimer } from '../waking-time';
-import { describeAll, describeNumbered, findAbsent } from './absent-ranks';
+import { describeAll, describeNumbered, findAbsent, hasCalled } from './absent-ranks';
 
 /** A collective that is under way. */
 export interface WatchedCall {
@@ -48,7 +47,7 @@ export class StallWatch {
   /** When the collective began, or ended. */
   private changedAt = wakingNow();
   private timer: WakingTimer | undefined;
-  private reportTimer: NodeJS.Timeout | undefined;
+  private reportTimer: WakingTimer | undefined;
   /** Relative to the call's beginning, in ms. */
   private questionAt = Infinity;
   private pauseMs = Infinity;
@@ -82,7 +81,7 @@ export class StallWatch {
   /** The collective has ended, with or without an error. */
   end(): void {
     this.timer?.cancel();
-    clearTimeout(this.reportTimer);
+    this.reportTimer?.cancel();
     this.reportTimer = undefined;
     this.isCalling = false;
     this.changedAt = wakingNow();
@@ -128,7 +127,7 @@ export class StallWatch {
     this.pauseMs *= 2;
     this.questionAt = this.elapsedMs + this.pauseMs;
     const askedAt = performance.now();
-    this.reportTimer = setTimeout(
+    this.reportTimer = new WakingTimer(
       () => {
         this.reportTimer = undefined;
         this.report(askedAt);
@@ -166,11 +165,9 @@ export class StallWatch {
     const why =
       absent === undefined ? 'it could not ask the others why, perhaps because it was stopped' : describeAll(absent);
     const words = `Rank ${transport.rank} waited ${this.options.timeoutMs} ms in ${describeNumbered(state)}: ${why}.`;
-    const rank = absent?.[0]?.rank;
-    return new GradringError('ERR_TIMEOUT', words, {
-      operation: describeCall(state.call),
-      ...(state.step !== undefined && { step: state.step }),
-      ...(rank !== undefined && { rank }),
-    });
+    // One that said so before has called it, even if it has not answered since.
+    const called = transport.rollCall.answers(0);
+    const blamed = absent?.find(({ rank }) => !hasCalled(called.get(rank), state.sequence)) ?? absent?.[0];
+    return new GradringError('ERR_TIMEOUT', words, blamed && { rank: blamed.rank });
   }
 }

@@ -6,6 +6,7 @@ import { MAX_PORT, type PortRange } from '../environment/network';
 import { GradringError } from '../errors';
 import { addressOf } from '../rendezvous/host-identity';
 import { listenInRange } from '../rendezvous/port-range';
+import { WakingTimer } from '../waking-time';
 import type { Finding } from './finding';
 import { ANSWER_MS, describeOutcome, type Outcome, tryPort } from './try-port';
 
@@ -205,14 +206,14 @@ class Line {
 
   /** The next message; undefined if none comes in time. */
   async receive(withinMs: number): Promise<Partial<Record<string, unknown>> | undefined> {
-    const timer = setTimeout(() => this.socket.destroy(), withinMs);
+    const timer = new WakingTimer(() => this.socket.destroy(), withinMs);
     try {
       const { value } = (await this.lines.next()) as { value: string | undefined };
       return JSON.parse(value ?? 'null') ?? undefined;
     } catch {
       return undefined; // the message of another program
     } finally {
-      clearTimeout(timer);
+      timer.cancel();
     }
   }
 

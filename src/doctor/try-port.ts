@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { WakingTimer } from '../waking-time';
 
 /** How long a host has to answer, in ms. */
 export const ANSWER_MS = 3_000;
@@ -9,14 +10,15 @@ export type Outcome = string;
 /** Tries to connect to a TCP port, as ranks do, and closes the connection. */
 export function tryPort(host: string, port: number): Promise<Outcome> {
   return new Promise(resolve => {
-    const socket = connect({ host, port, timeout: ANSWER_MS });
+    const socket = connect({ host, port });
+    const timer = new WakingTimer(() => end('filtered'), ANSWER_MS);
     const end = (outcome: Outcome) => {
+      timer.cancel();
       socket.destroy();
       resolve(outcome);
     };
     socket
       .on('connect', () => end('open'))
-      .on('timeout', () => end('filtered'))
       .on('error', ({ code = 'failed' }: NodeJS.ErrnoException) => end(OF_ERRORS[code] ?? code));
   });
 }

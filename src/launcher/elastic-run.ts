@@ -37,7 +37,7 @@ export class ElasticRun implements RunPolicy {
   readonly variables = { GRADRING_ELASTIC: 'member' };
   readonly needsAll = false;
   members: readonly number[] | undefined;
-  readonly settlingMs = 500;
+  readonly settlingMs = 1_500;
   readonly failureGraceMs = 0;
   private readonly states: MemberStates;
   private readonly coordinator: Coordinator;

@@ -57,9 +57,10 @@ export function giveUpWhenSilent(readable: Readable | null | undefined): void {
   const pipe = readable as Socket | null | undefined;
   if (!pipe || pipe.destroyed) return;
   let { bytesRead } = pipe;
-  const timer = setInterval(() => {
+  const look = () => {
     if (pipe.bytesRead === bytesRead && pipe.readableLength === 0) pipe.destroy();
     ({ bytesRead } = pipe);
-  }, SILENCE_MS);
+  };
+  const timer = setInterval(() => setImmediate(look), SILENCE_MS); // first Node reads what has arrived
   pipe.once('close', () => clearInterval(timer));
 }

@@ -18,6 +18,9 @@ const CONNECT_MS = 2_000;
 /** If a member is late, the launcher says so, or kills it. This is for a launcher that does not answer. */
 export const NO_LAUNCHER_MS = 60_000;
 
+/** How long a member that leaves waits for the launcher. */
+const LEAVE_MS = 10_000;
+
 /** What a member of an elastic run needs to talk to the launcher between two rings. */
 export interface MemberPlace extends MeetingPlace {
   readonly rank: number;
@@ -112,11 +115,13 @@ export async function askWaiting(place: MemberPlace): Promise<number> {
   }
 }
 
-/** Tells the launcher that this member will not come any more. */
+/** Tells the launcher that this member will not come any more. Settles when the launcher has read it. */
 export async function sayLeave(place: MemberPlace): Promise<void> {
-  const line = lineToLauncher(place, NO_LAUNCHER_MS);
+  const line = lineToLauncher(place, LEAVE_MS);
   try {
     await line.send({ kind: 'leave', rank: place.rank });
+    await line.send({ kind: 'ask', rank: place.rank }); // a send is done before there is a connection
+    await line.receive('waiting');
   } finally {
     line.close();
   }

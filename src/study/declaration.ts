@@ -56,6 +56,8 @@ const MUST_FAIL = 'gradient dropping';
 const CLIPPED_BY_RANK = 'dense, clipped by rank';
 /** DGC whose bytes do not grow with the ranks. */
 const SCATTER = 'DGC, scatter';
+/** An exchange after every 16 steps of each rank. */
+const LOCAL_STEPS = 'local steps';
 const CONTROLS: Controls = { sameMethod: OTHER_ROUNDING, mustFail: MUST_FAIL };
 const SPARSITY = 0.999;
 /** The share of a training that is DGC's warm-up. The paper has 4 of 164 epochs for ResNet, 1 of 40 for the LSTM. */
@@ -103,8 +105,9 @@ const LANGUAGE_MODEL = { DGC: { ratio: 462, model: 'two LSTM layers of 1500 on t
 
 const LONG = 'long-language';
 const MANY_RANKS = 'language-16';
+const LOCAL = 'language-local';
 /** The workloads that have no quick form: it would be that of the language model. */
-const NOT_QUICK = [LONG, MANY_RANKS];
+const NOT_QUICK = [LONG, MANY_RANKS, LOCAL];
 const LONG_METHODS = [BASELINE, OTHER_ROUNDING, CLIPPED_BY_RANK, 'DGC', MUST_FAIL];
 
 /** With a variant of DGC: masking cost accuracy with the digits of the first study, and helped with its speech. */
@@ -116,6 +119,19 @@ function longMethods(clip: Options): Method[] {
 }
 
 const MANY_RANKS_METHODS = [BASELINE, OTHER_ROUNDING, 'DGC, chosen sparsity', SCATTER, MUST_FAIL];
+
+/** Rounds of local steps, and what they are compared with: methods that exchange every step. */
+function localMethods(clip: Options): Method[] {
+  const exchanged = [BASELINE, OTHER_ROUNDING, MUST_FAIL];
+  const outer = { learningRate: 1, momentum: 0.4 };
+  return [
+    ...methodsFor(clip).filter(({ name }) => exchanged.includes(name)),
+    {
+      ...{ name: LOCAL_STEPS, method: 'dgc', options: { sparsity: 0.95, warmUpEpochs: 0, values: 'log4' } },
+      wrap: { localSteps: 16, localClipNorm: 0.5, outer },
+    },
+  ];
+}
 
 const EIGHT_SEEDS = [41, 42, 43, 44, 45, 46, 47, 48];
 const SIX_SEEDS = [61, 62, 63, 64, 65, 66];
@@ -149,6 +165,12 @@ const WORKLOADS: readonly WorkloadPlan[] = [
     methods: [...methodsFor({ clipNorm: 0.25 }), ...methodsBeyond({ clipNorm: 0.25 })].filter(({ name }) =>
       MANY_RANKS_METHODS.includes(name),
     ),
+  },
+  {
+    // Longer than the long language model, and without momentum, as local steps need it.
+    ...{ name: LOCAL, margin: PERPLEXITY, controls: CONTROLS, seeds: SIX_SEEDS, folds: [0] },
+    ...{ learningRate: 20, tuningSeeds: [], tuningFold: 0, ablationSeeds: [] },
+    ...{ learningRates: { [LOCAL_STEPS]: 10 }, methods: localMethods({ clipNorm: 0.25 }) },
   },
   {
     ...{ name: 'speech', margin: LABEL_ERRORS, controls: CONTROLS, seeds: SIX_SEEDS, folds: [0] },

@@ -39,11 +39,13 @@ const QUICK_FILE = 'study-quick.json';
 /** The workloads that can be trained on the data of the paper, which gradring does not have. */
 const WITH_DATA_DIR = ['language', 'speech'];
 
+const WORKLOADS = workloadPlans(false).map(({ name }) => name);
+
 const OPTIONS = {
   quick: { type: 'boolean', default: false, describe: 'A few short trainings, which show only that it works' },
   workload: {
     ...TEXT_OPTION,
-    describe: 'Only these, separated by commas: digits, language, long-language, language-16, speech [default: all]',
+    describe: `Only these, separated by commas: ${WORKLOADS.join(', ')} [default: all]`,
   },
   'data-dir': {
     ...TEXT_OPTION,

@@ -59,13 +59,21 @@ test('after a failure between two collectives, each later one fails with the sam
   const [{ runner, transport }] = ranks as [(typeof ranks)[number]];
   await Promise.all(ranks.map(rank => barrier(rank.runner)));
   await transport.fail(new GradringError('ERR_PROTOCOL', 'Rank 1 broke the protocol.', { rank: 1 }));
-  for (const run of [() => barrier(runner), () => runner.run('awaitOthers', {}), () => barrier(runner)]) {
+  const message = 'The ring has failed and cannot be used any more: Rank 1 broke the protocol.';
+  const failed = async (run: () => Promise<unknown>) => {
     const { code, message, details } = await failureOf(run());
-    expect({ code, message, details }).toEqual({
-      code: 'ERR_PROTOCOL',
-      message: 'The ring has failed and cannot be used any more: Rank 1 broke the protocol.',
-      details: { rank: 1 },
-    });
+    return { code, message, details };
+  };
+  const awaited = await failed(() => runner.run('awaitOthers', {}));
+  expect(awaited).toEqual({ code: 'ERR_PROTOCOL', message, details: { rank: 1 } });
+  const calls: [operation: string, words: string, run: () => Promise<unknown>][] = [
+    ['barrier()', 'barrier() (collective 1)', () => barrier(runner)],
+    ['barrier()', 'barrier() (collective 2)', () => barrier(runner)],
+    ['receive(rank 1, tag 7)', 'receive(rank 1, tag 7)', () => runner.run('receive', { from: 1, tag: 7 })],
+  ];
+  for (const [operation, words, run] of calls) {
+    const expected = { code: 'ERR_PROTOCOL', message: `${message} (Rank 0 was in ${words}.)` };
+    expect(await failed(run)).toEqual({ ...expected, details: { rank: 1, operation } });
   }
   await close();
 });
