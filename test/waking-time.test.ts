@@ -1,3 +1,4 @@
+import { MessageChannel } from 'node:worker_threads';
 import { wakingNow, WakingTimer } from '../src/waking-time';
 import { beStoppedFor } from './support/stopped-process';
 
@@ -26,10 +27,23 @@ test('a timer is late by as long as the process was stopped, however often', () 
   beStoppedFor(61_000);
   jest.advanceTimersByTime(8_000);
   expect(act).not.toHaveBeenCalled();
-  jest.advanceTimersByTime(4_000); // the second in which the process was stopped does not count
+  jest.advanceTimersByTime(4_001); // the second in which the process was stopped does not count
   expect(act).toHaveBeenCalledTimes(1);
   jest.advanceTimersByTime(3_600_000);
   expect(act).toHaveBeenCalledTimes(1);
+});
+
+test('what has arrived while the thread was late is read before a timer acts', async () => {
+  jest.useRealTimers();
+  const { port1, port2 } = new MessageChannel();
+  const order: string[] = [];
+  const read = new Promise<void>(resolve => port2.once('message', () => resolve(void order.push('message'))));
+  const acted = new Promise<void>(resolve => new WakingTimer(() => resolve(void order.push('timer')), 10));
+  port1.postMessage('');
+  for (const begun = performance.now(); performance.now() - begun < 50;);
+  await Promise.all([read, acted]);
+  expect(order).toEqual(['message', 'timer']);
+  port1.close();
 });
 
 test('a timer that is cancelled does not act, however long it was', () => {

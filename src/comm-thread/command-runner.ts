@@ -6,7 +6,6 @@ import { ELEMENT_BYTES, isFloat } from '../collectives/element-type';
 import { sendReceive } from '../collectives/send-receive';
 import { sparseAllReduce, sumPayloads } from '../collectives/sparse-all-reduce';
 import { GradientCodec } from '../compression/gradient-codec';
-import { GradringError } from '../errors';
 import { GradientExchange, settingsOf } from '../exchange/gradient-exchange';
 import { collectGarbage } from '../memory/buffers';
 import type { Transport } from '../transport/transport';

@@ -32,8 +32,8 @@ export async function interruptedBench(args: readonly string[], ranks = 1): Prom
   const { pid } = program.child;
   const children = (): number[] =>
     readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
-  await waitUntil('the ranks to run', () => children().length >= ranks);
-  const started = children();
+  let started: number[] = [];
+  await waitUntil('the ranks to run', () => (started = children()).length >= ranks);
   program.child.kill('SIGINT');
   expect(await program.exited).toEqual({ exitCode: 130, signal: null });
   await waitUntil('the ranks to end', () => !started.some(isRunning));

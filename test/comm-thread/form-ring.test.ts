@@ -11,14 +11,13 @@ import { Rendezvous } from '../../src/rendezvous/rendezvous';
 import { STAY } from '../../src/rendezvous/rendezvous-options';
 import { makeSocketFolder } from '../../src/rendezvous/socket-folder';
 import { GradringError } from '../../src/errors';
-import { requireFreePort } from '../../src/rendezvous/master-port';
 import { Link } from '../../src/transport/control/link';
 import { closeAllSockets } from '../../src/transport/control/open-sockets';
 import { type Medium, opposite } from '../../src/transport/ring-place';
 import { SharedMemoryLane } from '../../src/transport/data/shared-memory-lane';
 import { TcpLane } from '../../src/transport/data/tcp-lane';
 import { FrameKind, Operation, Purpose } from '../../src/wire/frame';
-import { failureOf, freePort, until } from '../support/rings';
+import { failureOf, freePort, freeRange, until } from '../support/rings';
 import { testWhere } from '../support/test-where';
 
 const TOKEN = randomBytes(32).toString('hex');
@@ -149,16 +148,6 @@ test.each<[string, number, ConnectInput, Medium, Medium]>([
 });
 
 describe('ports of a range', () => {
-  /** So many that are free, one after the other. */
-  async function freeRange(count: number): Promise<number[]> {
-    for (;;) {
-      const first = await freePort();
-      const ports = Array.from({ length: count }, (_, i) => first + i);
-      const areFree = Promise.all(ports.map(port => requireFreePort('127.0.0.1', port, '')));
-      if (await areFree.then(Boolean, () => false)) return ports;
-    }
-  }
-
   const TCP = { transport: 'tcp' } as const;
   const rangeOf = (ports: readonly number[]) => ({ portRange: `${ports[0]}-${ports.at(-1)}` });
 
@@ -220,7 +209,7 @@ test('if one rank has no lane, bulk of all goes by the links', async () => {
 
 test('a lane that does not open is not waited for until the ranks are out of time', async () => {
   jest.spyOn(TcpLane.prototype, 'opened').mockReturnValue(new Promise(() => undefined));
-  const ring = await formAll(await optionsOf(2, { transport: 'tcp', connectTimeoutMs: 1_500 }));
+  const ring = await formAll(await optionsOf(2, { transport: 'tcp', connectTimeoutMs: 3_000 }));
   for (const { transport } of ring) expect(transport.bulk.media).toEqual(['tcp', 'tcp']);
   await expectToWork(ring);
   await close(ring);

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { Communicator } from '../../src/communicator/communicator';
-import { closeRing, connectRing, failureOf, freePort } from '../support/rings';
+import { closeRing, connectRing, failureOf, freePort, freeRange } from '../support/rings';
 
 const RUN_TOKEN = 'ab'.repeat(32);
 
@@ -86,8 +86,8 @@ describe('a ring of 4', () => {
 });
 
 test('groups that form at the same time within a range of ports are those of their ranks', async () => {
-  const first = await freePort();
-  const ring = await connectRing(4, { portRange: `${first}-${first + 60}`, transport: 'tcp' });
+  const ports = await freeRange(60);
+  const ring = await connectRing(4, { portRange: `${ports[0]}-${ports.at(-1)}`, transport: 'tcp' });
   for (let round = 0; round < 2; round++) {
     const groups = await Promise.all(ring.map(rank => rank.group(rank.rank % 2)));
     const sums = await Promise.all(groups.map((group, i) => group!.allReduce(Int32Array.of(10 ** i))));

@@ -5,7 +5,7 @@ import { closeRing, connectRing, sleep } from '../support/rings';
 
 const VARIABLES = [{ name: 'w', shape: [200, 200] }];
 const STEP = { momentumFactor: 0.9, sumOfSquares: 1 };
-const LATE_MS = 400;
+const LATE_MS = 1_000;
 
 const COMPRESSIONS = { sparse: dgc({ sparsity: 0.99, warmUpEpochs: 0 }), dense: noCompression(), lowRank: lowRank() };
 type Kind = keyof typeof COMPRESSIONS;

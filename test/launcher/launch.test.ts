@@ -313,7 +313,7 @@ describe('ends', () => {
       setInterval(() => {
         if (process.env.RANK === '2' && existsSync(flag + 0) && existsSync(flag + 1)) process.exit(3);
       }, 10);`;
-    const { exitCode, rootCause, ranks, stdout } = await run(source, { ranks: 3, failureGraceMs: 100, graceMs: 500 });
+    const { exitCode, rootCause, ranks, stdout } = await run(source, { ranks: 3, failureGraceMs: 100, graceMs: 2_000 });
     expect(exitCode).toBe(3);
     expect(rootCause!.rank).toBe(2);
     expect(ranks.map(({ signal }) => signal)).toEqual(['SIGTERM', 'SIGKILL', null]);

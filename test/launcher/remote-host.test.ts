@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { spawn } from 'node:child_process';
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { rootCauseOf } from '../../src/launcher/root-cause';
 import { describeFailure } from '../../src/launcher/summary';
 import { HOST_TIMES, type HostTimes, RemoteHost } from '../../src/launcher/hosts/remote-host';
@@ -232,6 +232,7 @@ describe('a host is given up', () => {
     const pids = path.join(temporaryFolder(), 'pids');
     const { host, times } = connectBy(ssh.replace('PIDS', pids));
     if (question === 'findPort') await host.prepare();
+    await waitUntil('the children', () => existsSync(pids) && readFileSync(pids, 'utf8').endsWith('\n'));
     times.answerMs = 5 * SHORT_MS;
     await expect(host[question]('127.0.0.1', PORT_WORDS)).rejects.toThrow(/^it gave no answer in 0\.5 s$/);
     await host.close();
@@ -260,7 +261,8 @@ describe('a host is given up', () => {
   });
 
   test('when the connection does not end', async () => {
-    const { host, said } = await startBy(`${STARTED}; say '${ENDED}'; sleep 60`, { endMs: SHORT_MS });
+    const { host, rank, said } = await startBy(`${STARTED}; say '${ENDED}'; sleep 60`, { endMs: SHORT_MS });
+    await rank.ended;
     await host.close();
     expect(said).toEqual([]);
   });
@@ -426,9 +428,9 @@ describe('a launcher that is gone', () => {
   const stay = () => script(`${SAY_READY} setInterval(() => 0, 1e6)`);
 
   test('and whose end nobody tells: the agent notices that it is silent, and ends its ranks', async () => {
-    const { rank, said } = await startBy(RUN_HERE, { aliveMs: 60_000, silentMs: 10 * SHORT_MS }, stay());
+    const { rank, said } = await startBy(RUN_HERE, { aliveMs: 60_000, silentMs: 30 * SHORT_MS }, stay());
     expect(await rank.ended).toMatchObject({ connectionLost: true });
-    const reason = 'the launcher was silent for 1 s, so the ranks were ended';
+    const reason = 'the launcher was silent for 3 s, so the ranks were ended';
     expect(said.at(-1)).toBe(`gradring: the connection to h is lost: ssh ended with code 0: ${reason}.`);
     await waitUntil('the rank to end', () => !isRunning(rank.pid));
   });

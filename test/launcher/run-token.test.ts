@@ -58,6 +58,7 @@ testWhere(needs.linux)(
   'a failing run shows the token nowhere: output, logs, timelines, command lines, titles',
   async () => {
     const [logs, timelines] = [temporaryFolder(), temporaryFolder()];
+    const seen = path.join(temporaryFolder(), 'seen');
     const source = `
     const { Communicator } = require(${JSON.stringify(path.join(ROOT, 'dist/communicator/communicator.js'))});
     (async () => {
@@ -65,7 +66,7 @@ testWhere(needs.linux)(
       console.log(ring);
       await ring.allReduce(new Float32Array(1000));
       console.log('rank ' + ring.rank + ' ready ' + process.pid);
-      await new Promise(resolve => setTimeout(resolve, 1500));
+      while (!require('node:fs').existsSync(${JSON.stringify(seen)})) await new Promise(resolve => setTimeout(resolve, 20));
       if (ring.rank === 1) throw new Error('on purpose');
       await ring.allReduce(new Float32Array(1000));
     })();`;
@@ -82,6 +83,7 @@ testWhere(needs.linux)(
       ...readdirSync(`/proc/${pid}/task`).map(task => readFileSync(`/proc/${pid}/task/${task}/comm`, 'utf8')),
     ]);
     for (const pid of ranks) expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).toContain(TOKEN); // where it may be
+    writeFileSync(seen, '');
     expect((await program.exited).exitCode).toBe(1);
     for (const folder of [logs, timelines]) {
       const files = readdirSync(folder);

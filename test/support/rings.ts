@@ -6,12 +6,25 @@ import path from 'node:path';
 import { Communicator } from '../../src/communicator/communicator';
 import type { ConnectInput } from '../../src/rendezvous/connect-options';
 import type { GradringError } from '../../src/errors';
-import { findFreePort } from '../../src/rendezvous/master-port';
+import { findFreePort, requireFreePort } from '../../src/rendezvous/master-port';
 
 const DIST = path.join(__dirname, '../../dist');
 
 /** A port that nobody listens at, and that nobody who asks for any port gets meanwhile. */
 export const freePort = (): Promise<number> => findFreePort('127.0.0.1');
+
+/**
+ * So many free ports, one after the other. They lie below those that Linux gives to connections, and each worker of
+ * Jest has its own, so nobody takes them meanwhile.
+ */
+export async function freeRange(count: number): Promise<number[]> {
+  const start = 20_000 + 1_000 * Number(process.env['JEST_WORKER_ID']);
+  for (let first = start; ; first += count) {
+    const ports = Array.from({ length: count }, (_, i) => first + i);
+    const areFree = Promise.all(ports.map(port => requireFreePort('127.0.0.1', port, '')));
+    if (await areFree.then(Boolean, () => false)) return ports;
+  }
+}
 
 /** Settles when somebody listens there. */
 export async function untilListening(port: number): Promise<void> {

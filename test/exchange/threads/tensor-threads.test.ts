@@ -166,7 +166,10 @@ describe('low rank', () => {
     jest
       .spyOn(compressorMessages, 'encodeMessages')
       .mockImplementation(messages => encodeMessages(messages.map(each => each.subarray(0, each.length >> 1))));
-    jest.spyOn(CodedTreatment.prototype, 'average').mockReturnValue(); // this thread reads nothing
+    // This thread reads nothing, and leaves the helpers the time to take something.
+    jest.spyOn(CodedTreatment.prototype, 'average').mockImplementation(() => {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+    });
     const state = VARIABLES.flatMap((_, v) => [helped.handle.momentum(v), helped.handle.residual(v)]);
     const before = state.map(view => view.slice());
     let error: unknown;
