@@ -155,8 +155,10 @@ describe.each(casesOf([true], [false]))('the two routes, nesterov %s', nesterov 
     expect(dense.map(({ momentum }) => momentum)).toEqual(sparse.map(({ momentum }) => momentum));
     expect(dense.map(({ residual }) => residual)).toEqual(sparse.map(({ residual }) => residual));
     for (const { momentum, residual } of sparse) {
-      expect(residual.filter(value => value === 0).length).toBeGreaterThanOrEqual(410); // masked where just sent
-      expect(momentum.filter((u, i) => residual[i] !== 0 && !Number.isFinite(u))).toEqual([]);
+      const sent = [...momentum.keys()].filter(i => residual[i] === 0);
+      expect(sent.length).toBeGreaterThanOrEqual(410);
+      expect(sent.filter(i => momentum[i] !== 0)).toEqual([]); // masked
+      expect(momentum.filter(u => u !== 0).length).toBeGreaterThan(ELEMENTS / 2);
     }
     expect(sparse[1]!.residual).not.toEqual(sparse[0]!.residual);
   });
