@@ -9,6 +9,7 @@ const WORKLOADS = {
   digits: './study/digits',
   language: './study/language',
   'language-16': './study/language', // on 16 ranks
+  'language-local': './study/language-local',
   'long-language': './study/long-language',
   speech: './study/speech',
 };
