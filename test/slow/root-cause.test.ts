@@ -17,7 +17,7 @@ test('a rank that all ranks raise an error about', async () => {
 
 test('a rank that comes late: its process still exists, and is ended', async () => {
   const { summary, exitCode, rootCause } = await runBody(
-    `const ring = await connect({ timeoutMs: 1_000 });
+    `const ring = await connect({ timeoutMs: 10_000 });
      await ring.barrier();
      if (rank === 1) setInterval(() => undefined, 1_000);
      else await ring.barrier();`,
@@ -31,7 +31,7 @@ test('a rank that comes late: its process still exists, and is ended', async () 
 
 test('the error of a group names the rank as its group counts, and the launcher as the run does', async () => {
   const { summary, stderr, rootCause } = await runBody(
-    `const ring = await connect({ timeoutMs: 3_000 });
+    `const ring = await connect({ timeoutMs: 10_000 });
      const half = await (await ring.group(rank < 1 ? 'others' : 'three')).group(rank < 2 ? null : 'two');
      await ring.barrier();
      if (rank === 3) setInterval(() => undefined, 1_000);

@@ -39,7 +39,7 @@ describe('a rank is stopped', () => {
     async (worldSize, stopped) => {
       const survivors = Array.from({ length: worldSize }, (_, rank) => rank).filter(rank => rank !== stopped);
       const run = await runFaulty(worldSize, untilFailure(), {
-        env: { GRADRING_HEARTBEAT_TIMEOUT_MS: '600' },
+        env: { GRADRING_HEARTBEAT_TIMEOUT_MS: '3000' },
         args: ['--grace-ms', '20000'],
         during: async (pids, output) => {
           process.kill(pids[stopped]!, 'SIGSTOP');
@@ -51,12 +51,13 @@ describe('a rank is stopped', () => {
       expect(run.exitCode).toBe(1);
       for (const rank of survivors) {
         expect(run.raised[rank]!.message).toMatch(
-          /^Rank \d .* has been silent for \d+ ms; the limit is 600 ms \(heartbeatTimeoutMs\)\. Its process \(pid \d+\) still exists, but is stopped\./,
+          /^Rank \d .* has been silent for \d+ ms; the limit is 3000 ms \(heartbeatTimeoutMs\)\. Its process \(pid \d+\) still exists, but is stopped\./,
         );
       }
+      // Where it is slow to notice, the launcher ends it: three seconds after the others.
       expect(run.summary).toMatch(
         new RegExp(
-          `^gradring: rank ${stopped} \\(pid \\d+\\) did not answer, though its process still existed when rank [013] failed .* root cause\\. It then ended with exit code 1\\. `,
+          `^gradring: rank ${stopped} \\(pid \\d+\\) did not answer, though its process still existed when rank [013] failed .* root cause\\. It then ended with (exit code 1|SIGTERM)\\. `,
         ),
       );
     },
@@ -72,7 +73,7 @@ describe('a rank is stopped', () => {
       await ring.close();
       say('closed');`;
     const { exitCode } = await runFaulty(3, source, {
-      env: { GRADRING_HEARTBEAT_TIMEOUT_MS: '600' },
+      env: { GRADRING_HEARTBEAT_TIMEOUT_MS: '3000' },
       during: async (pids, output) => {
         process.kill(pids[1]!, 'SIGSTOP');
         writeFileSync(file, '');
@@ -85,7 +86,7 @@ describe('a rank is stopped', () => {
 
   test('and its heart may pause for longer than the deadline: the error names it, and the launcher ends it', async () => {
     const run = await runFaulty(4, untilFailure(), {
-      env: { GRADRING_HEARTBEAT_TIMEOUT_MS: '60000', GRADRING_TIMEOUT_MS: '2000' },
+      env: { GRADRING_HEARTBEAT_TIMEOUT_MS: '60000', GRADRING_TIMEOUT_MS: '10000' },
       args: ['--grace-ms', '500'],
       during: pids => void process.kill(pids[2]!, 'SIGSTOP'),
     });
