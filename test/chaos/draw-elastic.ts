@@ -25,7 +25,7 @@ export function drawElastic(random: Random, plan: Plan): Plan {
   const paceMs = losses.some(({ at }) => 'replacedMs' in at) ? 300 : 20;
   const leaves = Array.from({ length: ranks }, () => 'close' as const);
   const link = random.of(LINKS);
-  return { ...plan, ...link, ranks, steps, workload: 'elastic', heartbeatMs: 2_000, leaves, paceMs, elastic };
+  return { ...plan, ...link, ranks, steps, workload: 'elastic', heartbeatMs: 5_000, leaves, paceMs, elastic };
 }
 
 function drawLosses(random: Random, ranks: number, steps: number): Loss[] {

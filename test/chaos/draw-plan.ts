@@ -20,8 +20,11 @@ const SECOND_FAULT_ONE_OF = 4;
 const LEAST_STAY_MS = 500;
 const MOST_STAY_MS = 1_500;
 
-/** The longer one is drawn seldom, for the silence of a rank takes as long. */
-const HEARTBEATS_MS = [2_000, 2_000, 2_000, 5_000];
+/**
+ * Longer than a machine with much to do halts a healthy rank. The longer one is drawn seldom, for the silence of a rank
+ * takes as long.
+ */
+const HEARTBEATS_MS = [5_000, 5_000, 5_000, 8_000];
 
 /**
  * The plan of a run: the same for the same seed and number.

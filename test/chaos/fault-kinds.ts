@@ -64,7 +64,7 @@ const KINDS = {
   },
   'stop briefly': { weight: 6, outcome: 'success', forMs: MOMENT },
   // Longer than a rank may be silent; shorter than the deadline.
-  busy: { weight: 6, outcome: 'success', forMs: () => [10, 3_000], byRank: true },
+  busy: { weight: 6, outcome: 'success', forMs: heartbeatMs => [10, 1.5 * heartbeatMs], byRank: true },
   'busy past the deadline': {
     ...{ weight: 3, outcome: 'loss', codes: ['ERR_TIMEOUT'], byRank: true },
     words: rank => `rank ${rank} has not called it`,

@@ -114,12 +114,7 @@ export async function runElastic(
       stderr: output,
       ...options,
       env: {
-        ...{
-          GRADRING_BACKEND: process.env['TEST_BACKEND'] ?? 'cpu',
-          TEST_FOLDER: folder,
-          ...NOTE_FOLDERS,
-          GRADRING_HEARTBEAT_TIMEOUT_MS: '3000',
-        },
+        ...{ GRADRING_BACKEND: process.env['TEST_BACKEND'] ?? 'cpu', TEST_FOLDER: folder, ...NOTE_FOLDERS },
         ...options.env,
       },
     });
