@@ -22,7 +22,7 @@ describeWith(['ip'], 'a rank that the network does not reach any more', () => {
     const file = script(`${PRELUDE}\n(async () => {\n${untilFailure()}\n})();`);
     const env = { GRADRING_ENCRYPTION: 'off', GRADRING_HEARTBEAT_TIMEOUT_MS: '2000', GRADRING_TIMEOUT_MS: '60000' };
     const run = netlabWith(env, 'exec', '--name', lab, '--no-prefix', '--', process.execPath, file);
-    await waitUntil('all ranks to be ready', () => run.stdout.match(/^rank \d ready/gm)?.length === 4, 60_000);
+    await waitUntil('all ranks to be ready', () => run.stdout.match(/^rank \d ready/gm)?.length === 4);
     await loseTwo[how]!(lab, prefix!);
     const { exitCode } = await run.exited;
     const raised = raisedIn(run.stdout);
@@ -32,7 +32,9 @@ describeWith(['ip'], 'a rank that the network does not reach any more', () => {
     };
     expectAgreed(ended, [0, 1, 3], { code: 'ERR_PEER_LOST', rank: 2 });
     for (const rank of [0, 1, 3]) expect(raised[rank]!.address).toContain(`//${prefix}3:`);
-    expect(['ERR_PEER_LOST 1', 'ERR_PEER_LOST 3']).toContain(`${raised[2]?.code} ${raised[2]?.rank}`); // all that it can see
+    // All that rank 2 can see, if it is not ended before it has noticed.
+    const seen = raised[2] && `${raised[2].code} ${raised[2].rank}`;
+    expect([undefined, 'ERR_PEER_LOST 1', 'ERR_PEER_LOST 3']).toContain(seen);
     expect(exitCode).toBe(1);
   });
 });

@@ -29,11 +29,17 @@ async function freeze(source: string, args: string[], frozenMs: number) {
   return { exitCode, errors: run.stderr, sums: run.stdout.match(/sum 4$/gm)?.length };
 }
 
+/** Once more, if a heartbeat was under way when it froze: that link is lost (docs/reliability.md). */
+async function freezeWithLinks(...args: Parameters<typeof freeze>) {
+  const end = await freeze(...args);
+  return end.errors.includes('ERR_PEER_LOST') ? freeze(...args) : end;
+}
+
 const UNHARMED = { exitCode: 0, errors: '', sums: 4 };
 
 /** Does so with a run and an elastic run at the same time: most of it is waiting. */
-const freezeBoth = (source: string, frozenMs: number) =>
-  Promise.all([freeze(source, [], frozenMs), freeze(source, ['--min', '2'], frozenMs)]);
+const freezeBoth = (source: string, frozenMs: number, freezes = freeze) =>
+  Promise.all([freezes(source, [], frozenMs), freezes(source, ['--min', '2'], frozenMs)]);
 
 test('runs whose ranks wait in a collective, awake and asleep', async () => {
   const source = `
@@ -45,8 +51,9 @@ test('runs whose ranks wait in a collective, awake and asleep', async () => {
     else ring.barrierSync();
     console.log('sum', (await ring.allReduce(Float32Array.of(1)))[0]);
     await ring.close();`;
-  expect(await freezeBoth(source, 62_000)).toEqual([UNHARMED, UNHARMED]); // longer than a comm thread may be silent
-}, 120_000);
+  const ends = await freezeBoth(source, 62_000, freezeWithLinks); // longer than a comm thread may be silent
+  expect(ends).toEqual([UNHARMED, UNHARMED]);
+}, 240_000);
 
 test('runs whose ranks wait for the others to come', async () => {
   const source = `
