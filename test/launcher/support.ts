@@ -100,8 +100,9 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-export async function waitUntil(what: string, condition: () => boolean, deadlineMs = 20_000): Promise<void> {
-  const deadline = Date.now() + deadlineMs;
+/** Waits for a condition about as long as a test may take: longer than any machine needs for what comes. */
+export async function waitUntil(what: string, condition: () => boolean): Promise<void> {
+  const deadline = Date.now() + 100_000;
   while (!condition()) {
     if (Date.now() > deadline) throw new Error(`Waited in vain for ${what}.`);
     await new Promise(resolve => setTimeout(resolve, 20));

@@ -27,7 +27,11 @@ beforeAll(() => {
 afterAll(() => rmSync(project, { recursive: true }));
 
 /** How a command of the shell ended. */
-function shell(command: string, more: NodeJS.ProcessEnv = {}, seconds = 60): Promise<{ code: number; output: string }> {
+function shell(
+  command: string,
+  more: NodeJS.ProcessEnv = {},
+  seconds = 110,
+): Promise<{ code: number; output: string }> {
   return new Promise(resolve => {
     const options = { cwd: project, env: { ...env, ...more } };
     const args = ['--kill-after=5', String(seconds), 'bash', '-c', command]; // with all that the command has started
@@ -109,7 +113,7 @@ describeWith(['slurmctld', 'slurmd', 'srun', 'unshare', 'mpirun.openmpi', 'mpiex
    * often. Fails if that line does not come.
    */
   const ENDED =
-    'show() { for ((i = 0; i < 250; i++)); do grep -qsx END $1 && break; sleep 0.2; done; cat $1; grep -qsx END $1; }; show';
+    'show() { for ((i = 0; i < 500; i++)); do grep -qsx END $1 && break; sleep 0.2; done; cat $1; grep -qsx END $1; }; show';
 
   const REQUEUES = [
     // Slurm looks at the limits twice a minute, and sends the signal with the last look before the time.

@@ -90,7 +90,7 @@ test.each([
   /** What each rank has printed, program by program. Rejects, with all that was written, unless the exit code is 0. */
   const run = async (ranks: number) => {
     const args = ranks === 1 ? [] : [CLI, 'run', '-n', String(ranks)];
-    const where = { cwd: folder, env, timeout: 90_000 };
+    const where = { cwd: folder, env, timeout: 180_000 };
     const { stdout } = await promisify(execFile)(process.execPath, [...args, 'driver.js', ...files], where);
     const ofRank = (rank: number) =>
       ranks === 1 ? stdout : stdout.replace(/^(?:\[(\d)\] )?(.*\n)/gm, (_, by, line) => (by === `${rank}` ? line : ''));
@@ -104,4 +104,4 @@ test.each([
       expect({ title, prints: byRank[0]![2 * at]!.trim() }).toEqual({ title, prints: prints.trim() });
     });
   });
-});
+}, 200_000); // prettier-ignore

@@ -29,7 +29,7 @@ describe('a process that takes the place of a lost rank', () => {
       [path.join(ROOT, 'dist/cli.js'), 'run', '-n3', '--min=2', '--max-restarts=3', '--no-prefix', fixture],
       { TEST_NEWCOMER: newcomer, TEST_END: end },
     );
-    await waitUntil(String(said), () => said.test(program.stderr), 60_000);
+    await waitUntil(String(said), () => said.test(program.stderr));
     writeFileSync(end, '');
     expect(await program.exited).toEqual({ exitCode: 0, signal: null });
     const told = program.stderr.slice(program.stderr.indexOf('gradring: ')).split('\n');

@@ -255,7 +255,7 @@ describeWith(['ip', 'sshd', 'ssh', 'ssh-keygen', 'unshare'], 'gradring run --hos
     expect(said.output).toMatch(
       /^gradring: rank 2 \(on c, pid \d+\) was lost with the connection to its host after [1-9]\d*\.\d s; root cause\. The other ranks: rank 0 SIGTERM, rank 1 SIGTERM\.$/m,
     );
-    await until(() => left().length === 2); // the agent of c and its rank
+    await until(() => left().length <= 2); // at most the agent of c and its rank, which may have ended, too
     await untilNoneIsLeft(); // the agent hears nothing any more
   }, 120_000);
 });

@@ -116,9 +116,9 @@ export class RankProcess {
     );
   }
 
-  /** Waits for a line on standard output. */
+  /** Waits for a line on standard output, about as long as a test may take. */
   async said(line: string): Promise<void> {
-    const deadline = Date.now() + 30_000;
+    const deadline = Date.now() + 100_000;
     while (!this.stdout.split('\n').includes(line)) {
       if (Date.now() > deadline || this.child.exitCode !== null) {
         throw new Error(`A rank never said '${line}' but: ${this.stdout}${this.stderr}`);
