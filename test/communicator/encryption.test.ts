@@ -128,16 +128,17 @@ describe('the rendezvous', () => {
       await listening(masterPort); // a proxy that finds nobody would be asked twice, and what it keeps would be no one conversation
       const viaTap = { masterPort: await tap.before(masterPort), encryption, runId: 'this-run' } as const;
       early.push(join(1, viaTap));
-      while (!Buffer.concat(tap.sent).includes(encrypted ? 'INITIATE' : 'this-run')) await sleep(20);
+      const word = encrypted ? 'INITIATE' : 'this-run';
+      while (!tap.sent.some(({ bytes }) => bytes.includes(word))) await sleep(20);
       await sleep(100); // and whatever belongs to it
       const replayed = connect({ port: masterPort, host: '127.0.0.1' }).on('error', () => undefined);
       let answer = Buffer.alloc(0);
       replayed.on('data', (bytes: Buffer) => (answer = Buffer.concat([answer, bytes])));
       let isHungUp = false;
       replayed.on('close', () => (isHungUp = true));
-      for (const bytes of tap.sent) {
+      for (const { bytes, answered } of tap.sent) {
+        await until(() => answer.length >= answered || isHungUp); // ZeroMQ hangs up on who speaks out of turn
         replayed.write(bytes);
-        await sleep(100); // ZeroMQ hangs up on who speaks out of turn
       }
       const isRefused = () => answer.includes('Two processes claim rank 1');
       await until(() => isRefused() || isHungUp);

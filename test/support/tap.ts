@@ -27,9 +27,13 @@ export class Tap {
     return Buffer.concat(this.chunks.map(({ bytes }) => bytes));
   }
 
-  /** Those of who connected, as they came. */
-  get sent(): Buffer[] {
-    return this.chunks.filter(({ sent }) => sent).map(({ bytes }) => bytes);
+  /** Those of who connected, as they came, each with how many bytes of the answer had passed before. */
+  get sent(): { bytes: Buffer; answered: number }[] {
+    let answered = 0;
+    return this.chunks.flatMap(({ bytes, sent }) => {
+      if (!sent) answered += bytes.length;
+      return sent ? [{ bytes, answered }] : [];
+    });
   }
 
   async close(): Promise<void> {
