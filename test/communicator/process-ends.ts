@@ -51,11 +51,11 @@ export function testKills(transport: Transport, loops: readonly (keyof typeof LO
 }
 
 /**
- * Tests of ranks that are stopped, or busy for longer than a heart may pause. It may pause for so long that no rank is
+ * Tests of ranks that are stopped, or busy for longer than the heartbeat timeout. That is so long that no rank is
  * lost on a machine that halts its threads for some hundred milliseconds.
  */
 export function testPauses(transport: Transport): void {
-  test('a rank is stopped: its heart beats no more', async () => {
+  test('a rank is stopped: it sends no heartbeats', async () => {
     const call = LOOPS['reduces small arrays'];
     const ranks = await startRanks(3, UNTIL_FAILURE(call), envOf(transport, { GRADRING_HEARTBEAT_TIMEOUT_MS: '2000' }));
     await Promise.all(ranks.map(rank => rank.said('ready')));

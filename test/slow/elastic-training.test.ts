@@ -115,7 +115,7 @@ describe('ranks that are lost, and replaced at the end of an epoch, in a trainin
       { rank: 3, epoch: 4, batch: 1, how: 'SIGSTOP' },
       { rank: 1, epoch: 6, batch: 1, how: 'hang' },
     ] as const;
-    // The silence of its heart is what finds the one that is stopped, and the deadline of a call the one that hangs.
+    // The missing heartbeats find the one that is stopped, and the deadline of a call finds the one that hangs.
     const env = { GRADRING_HEARTBEAT_TIMEOUT_MS: '3000', GRADRING_TIMEOUT_MS: '10000' };
     const options = { min: 2, maxRestarts: 3, env };
     run = await runElastic({ epochs: 9, dooms, waitForNewcomerAt: [2, 5, 7], checkpoint: true }, options);

@@ -28,7 +28,7 @@ test('a rank that does not answer is said to', async () => {
     if (ring.rank === 1) await sleep(60_000);
     await ring.barrier().catch(raise);`;
   const { stderr, raised } = await runFaulty(3, source, {
-    // Half of the deadline is for the answers of those that run. The heart may pause for longer than that.
+    // Half of the deadline is for the answers of those that run. The heartbeat timeout is longer than that.
     env: { GRADRING_STALL_MS: '300', GRADRING_TIMEOUT_MS: '10000', GRADRING_HEARTBEAT_TIMEOUT_MS: '60000' },
     args: ['--grace-ms', '300'],
     during: pids => void process.kill(pids[1]!, 'SIGSTOP'),

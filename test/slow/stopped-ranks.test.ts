@@ -35,7 +35,7 @@ describe('a rank is stopped', () => {
     [4, 2],
     [2, 1],
   ])(
-    'for longer than its heart may pause; when it goes on it disturbs nobody, and ends: of %s, rank %s',
+    'for longer than the heartbeat timeout; when it goes on it disturbs nobody, and ends: of %s, rank %s',
     async (worldSize, stopped) => {
       const survivors = Array.from({ length: worldSize }, (_, rank) => rank).filter(rank => rank !== stopped);
       const run = await runFaulty(worldSize, untilFailure(), {
@@ -84,7 +84,7 @@ describe('a rank is stopped', () => {
     expect(exitCode).toBe(0);
   });
 
-  test('and its heart may pause for longer than the deadline: the error names it, and the launcher ends it', async () => {
+  test('and the heartbeat timeout is longer than the deadline: the error names it, and the launcher ends it', async () => {
     const run = await runFaulty(4, untilFailure(), {
       env: { GRADRING_HEARTBEAT_TIMEOUT_MS: '60000', GRADRING_TIMEOUT_MS: '10000' },
       args: ['--grace-ms', '500'],
