@@ -169,8 +169,8 @@ const WORKLOADS: readonly WorkloadPlan[] = [
   {
     // Longer than the long language model, and without momentum, as local steps need it.
     ...{ name: LOCAL, margin: PERPLEXITY, controls: CONTROLS, seeds: SIX_SEEDS, folds: [0] },
-    ...{ learningRate: 20, tuningSeeds: [], tuningFold: 0, ablationSeeds: [] },
-    ...{ learningRates: { [LOCAL_STEPS]: 10 }, methods: localMethods({ clipNorm: 0.25 }) },
+    ...{ learningRate: 14.14, tuningSeeds: [], tuningFold: 0, ablationSeeds: [] },
+    ...{ learningRates: { [LOCAL_STEPS]: 10, [MUST_FAIL]: 20 }, methods: localMethods({ clipNorm: 0.25 }) },
   },
   {
     ...{ name: 'speech', margin: LABEL_ERRORS, controls: CONTROLS, seeds: SIX_SEEDS, folds: [0] },
@@ -215,6 +215,7 @@ const NOTES: readonly string[] = [
   'Dense, other rounding, begins from the same weights as dense, as all methods do, and shows how large a difference chance alone makes. (With fewer than three ranks the rounding is the same.) Dense, clipped by rank, clips the gradient of each rank instead of their mean, as DGC at 99.9 % and gradient dropping do. Low rank, QSGD and PowerSGD clip the mean.',
   'DGC with scatter, and dense and low rank with overlap, were declared when the results of the other methods were known, and before any training of theirs. They have the margins, tests, seeds and the search of all. They were declared for the digits and the speech, too. When the language model had shown that they lose accuracy, the machine was used for other workloads instead. Of the digits one training of the search for a rate had been made, which is not kept.',
   'Language-16 is the language model with the same batch on 16 ranks instead of four. It was declared after the results of four ranks, and takes the learning rates that were best there. It has the first four of its seeds. Six were declared at first. When three trainings had been made, which take minutes each, and nobody had compared them, there were four.',
+  'Language-local is the language model on all of the text, trained for 12,000 steps. It was declared when the results of the other workloads were known. Its settings were found on rows and a seed (901) that do not count: dense with four learning rates, local steps with nine settings, gradient dropping with one.',
   'DGC with a chosen sparsity, before, is what dgc() without a sparsity did in the first study: it sends values as float16, and clips each rank. Now it sends them in 4 bits, and clips the mean where there is no momentum.',
 ];
 
