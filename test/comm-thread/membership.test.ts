@@ -157,6 +157,23 @@ describe('of an elastic run', () => {
     expect(await Promise.all(left.map(rank => rank.rejoin()))).toEqual([position(0, 2, 1), position(1, 2, 1)]);
   });
 
+  test('a rank that leaves waits until the launcher has read it', async () => {
+    const { ranks, coordinator } = await run(2, { isElastic: true });
+    await Promise.all(ranks.map(rank => rank.join()));
+    const hear = coordinator.hear.bind(coordinator);
+    const unread: Parameters<typeof hear>[] = [];
+    coordinator.hear = (...message) => void unread.push(message);
+    let hasLeft = false;
+    const leaving = ranks[1]!.ask('close').then(() => (hasLeft = true));
+    const kinds = () => unread.map(([{ kind }]) => kind);
+    await until(() => kinds().includes('ask'));
+    expect(kinds().indexOf('leave')).toBe(kinds().indexOf('ask') - 1);
+    expect(hasLeft).toBe(false);
+    coordinator.hear = hear;
+    for (const message of unread) hear(...message);
+    await leaving;
+  });
+
   test('what is no loss ends the run: there is no other ring', async () => {
     const { ranks } = await run(2, { isElastic: true });
     await Promise.all(ranks.map(rank => rank.join()));
