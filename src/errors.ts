@@ -82,7 +82,7 @@ export interface ErrorDetails {
   readonly rankOfRun?: number;
   /** The endpoint where a lost rank listened for its left neighbour. */
   readonly address?: string;
-  /** The collective that was running, as the user called it. */
+  /** The call that throws the error, as the user called it. */
   readonly operation?: string;
   /** The optimizer step, counted from 0. */
   readonly step?: number;

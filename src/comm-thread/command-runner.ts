@@ -147,14 +147,11 @@ export class CommandRunner {
     own: { readonly step: number | undefined; readonly settings: StepSettings | undefined } = NO_STEP,
   ): Promise<T> {
     const { transport } = this.context;
+    const { step } = own;
+    const where = () => ({ operation: describeCall(fingerprint), ...(step !== undefined && { step }) });
+    requireUsable(transport, where);
     const { observer } = transport;
     const sequence = this.sequence++;
-    const { step } = own;
-    const place = () => ({
-      where: { operation: describeCall(fingerprint), ...(step !== undefined && { step }) },
-      words: describeNumbered({ call: fingerprint, sequence, step }),
-    });
-    requireUsable(transport, place);
     const path = BY_LINKS.includes(fingerprint.operation) ? transport.links : transport.bulk;
     this.watch.begin({ fingerprint, sequence, ...own });
     observer.gauge('underWay', 1);
@@ -163,7 +160,8 @@ export class CommandRunner {
       return await run(new CollectiveCall(this.context, sequence, fingerprint, path));
     } catch (thrown) {
       const error = thrown instanceof CallMismatch ? await explainMismatch(thrown, own, transport) : thrown;
-      throw await failCall(transport, error, place());
+      const words = describeNumbered({ call: fingerprint, sequence, step });
+      throw await failCall(transport, error, { where: where(), words });
     } finally {
       this.watch.end();
       if (startedAt !== undefined) observer.ended('collective', startedAt, { sequence }, describeCall(fingerprint));

@@ -55,11 +55,13 @@ export class ElasticMembership extends Membership {
     }
   }
 
-  /** @throws GradringError `ERR_PEER_LOST` if a collective was meant for an earlier ring than the current one. */
+  /**
+   * @throws GradringError `ERR_PEER_LOST` if a collective was meant for an earlier ring than the current one; what the
+   *   run has failed with, if there is no other ring.
+   */
   private requireRing(generation: number): void {
-    if (this.failure !== undefined) throw this.failure;
-    if (this.position?.generation === generation) return;
-    throw new GradringError('ERR_PEER_LOST', 'The ring has lost a rank, and forms again.');
+    if (this.position?.generation === generation) return; // if that ring has failed, the call says so
+    throw this.failure ?? new GradringError('ERR_PEER_LOST', 'The ring has lost a rank, and forms again.');
   }
 
   /**

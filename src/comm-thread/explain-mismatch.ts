@@ -10,8 +10,11 @@ import type { StepSettings } from '../wire/rank-status';
 /** How often this rank checks whether the other has answered what it is doing. */
 const LOOK_MS = 5;
 
-/** After so many looks, a second or more, there is no answer. A thread that is late looks nevertheless. */
-const MOST_LOOKS = 200;
+/** How long the other rank may take to answer. */
+const ANSWER_MS = 1_000;
+
+/** A thread that is late looks at least so often: the answer may have come meanwhile. */
+const LEAST_LOOKS = 10;
 
 /** Where in its program a rank is. */
 interface Place {
@@ -51,7 +54,8 @@ export async function explainMismatch(
 async function stateOf(transport: Transport, rank: number, sequence: number): Promise<RankState | undefined> {
   const askedAt = performance.now();
   transport.rollCall.ask('answers');
-  for (let looks = 0; !transport.failed && looks < MOST_LOOKS; looks++) {
+  const isInTime = () => performance.now() - askedAt < ANSWER_MS;
+  for (let looks = 0; !transport.failed && (isInTime() || looks < LEAST_LOOKS); looks++) {
     const state = transport.rollCall.answers(askedAt).get(rank);
     if (state?.isCalling && state.sequence === sequence) return state;
     await sleep(LOOK_MS);

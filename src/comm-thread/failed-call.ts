@@ -21,18 +21,19 @@ export async function failCall(transport: Transport, error: unknown, place: Plac
       : new GradringError('ERR_COMM_THREAD', `Rank ${rank} failed in ${place.where.operation}: ${String(error)}`, {
           rank,
         });
-  return raisedAt(await transport.fail(coded), transport, place);
+  const { code, message, details } = await transport.fail(coded);
+  return new GradringError(code, `${message} (Rank ${rank} was in ${place.words}.)`, { ...details, ...place.where });
 }
 
-/** @throws the error that the ring has failed with, if it has, with the call that finds it so. */
-export function requireUsable(transport: Transport, place?: () => Place): void {
-  const { failure } = transport;
+/**
+ * @param where The call that needs the ring.
+ * @throws the error that the ring has failed with, if it has, with that call.
+ */
+export function requireUsable({ failure, rank }: Transport, where: () => ErrorDetails = () => ({})): void {
   if (failure === undefined) return;
-  const words = `The ring has failed and cannot be used any more: ${failure.message}`;
-  const error = new GradringError(failure.code, words, failure.details);
-  throw place === undefined ? error : raisedAt(error, transport, place());
-}
-
-function raisedAt({ code, message, details }: GradringError, { rank }: Transport, { where, words }: Place) {
-  return new GradringError(code, `${message} (Rank ${rank} was in ${words}.)`, { ...details, ...where });
+  const { code, message, details } = failure;
+  const call = where();
+  const called = call.operation === undefined ? '' : ` (Rank ${rank} called ${call.operation}.)`;
+  const words = `The ring has failed and cannot be used any more: ${message}${called}`;
+  throw new GradringError(code, words, { ...details, ...call });
 }

@@ -37,7 +37,7 @@ export class MessageRunner {
   }
 
   private async inTurn<T>(call: MessageCall, run: () => Promise<T>): Promise<T> {
-    requireUsable(this.transport, () => placeOf(call));
+    requireUsable(this.transport, () => placeOf(call).where);
     const key = `${call.name} ${call.other} ${call.tag}`;
     const done = (this.last.get(key) ?? Promise.resolve()).then(() => this.watched(call, run));
     const settled: Promise<void> = done.then(

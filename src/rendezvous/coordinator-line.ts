@@ -19,7 +19,7 @@ const CONNECT_MS = 2_000;
 export const NO_LAUNCHER_MS = 60_000;
 
 /** How long a member that leaves waits for the launcher. */
-const LEAVE_MS = 10_000;
+const LEAVE_MS = 5_000;
 
 /** What a member of an elastic run needs to talk to the launcher between two rings. */
 export interface MemberPlace extends MeetingPlace {

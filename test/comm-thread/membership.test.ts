@@ -169,6 +169,7 @@ describe('of an elastic run', () => {
     await until(() => kinds().includes('ask'));
     expect(kinds().indexOf('leave')).toBe(kinds().indexOf('ask') - 1);
     expect(hasLeft).toBe(false);
+    expect(ranks[1]!.membership.transport.failure).toBeUndefined(); // it has not begun to leave the ring
     coordinator.hear = hear;
     for (const message of unread) hear(...message);
     await leaving;
@@ -181,7 +182,8 @@ describe('of an elastic run', () => {
     await ranks[0]!.membership.transport.fail(cause);
     await until(() => ranks[1]!.membership.transport.failure !== undefined);
     for (const rank of ranks) {
-      expect(await failureOf(rank.barrier())).toMatchObject({ code: 'ERR_NON_FINITE', rank: 0 });
+      const details = { rank: 0, operation: 'barrier()' };
+      expect(await failureOf(rank.barrier())).toMatchObject({ code: 'ERR_NON_FINITE', details });
       expect(await failureOf(rank.rejoin())).toMatchObject({ code: 'ERR_NON_FINITE', rank: 0 });
     }
   });
