@@ -37,6 +37,7 @@ export class ElasticRun implements RunPolicy {
   readonly variables = { GRADRING_ELASTIC: 'member' };
   readonly needsAll = false;
   members: readonly number[] | undefined;
+  /** The others of several ranks that fail of the same end within this time, even on a busy host. */
   readonly settlingMs = 1_500;
   readonly failureGraceMs = 0;
   private readonly states: MemberStates;

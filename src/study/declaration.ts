@@ -167,7 +167,7 @@ const WORKLOADS: readonly WorkloadPlan[] = [
     ),
   },
   {
-    // Longer than the long language model, and without momentum, as local steps need it.
+    // Plain SGD, and longer than the long language model: the longer a training is, the less do local steps lose.
     ...{ name: LOCAL, margin: PERPLEXITY, controls: CONTROLS, seeds: SIX_SEEDS, folds: [0] },
     ...{ learningRate: 14.14, tuningSeeds: [], tuningFold: 0, ablationSeeds: [] },
     ...{ learningRates: { [LOCAL_STEPS]: 10, [MUST_FAIL]: 20 }, methods: localMethods({ clipNorm: 0.25 }) },

@@ -59,20 +59,20 @@ test('after a failure between two collectives, each later one fails with the sam
   const [{ runner, transport }] = ranks as [(typeof ranks)[number]];
   await Promise.all(ranks.map(rank => barrier(rank.runner)));
   await transport.fail(new GradringError('ERR_PROTOCOL', 'Rank 1 broke the protocol.', { rank: 1 }));
-  const message = 'The ring has failed and cannot be used any more: Rank 1 broke the protocol.';
+  const words = 'The ring has failed and cannot be used any more: Rank 1 broke the protocol.';
   const failed = async (run: () => Promise<unknown>) => {
     const { code, message, details } = await failureOf(run());
     return { code, message, details };
   };
   const awaited = await failed(() => runner.run('awaitOthers', {}));
-  expect(awaited).toEqual({ code: 'ERR_PROTOCOL', message, details: { rank: 1 } });
+  expect(awaited).toEqual({ code: 'ERR_PROTOCOL', message: words, details: { rank: 1 } });
   const calls: [operation: string, run: () => Promise<unknown>][] = [
     ['barrier()', () => barrier(runner)],
     ['receive(rank 1, tag 7)', () => runner.run('receive', { from: 1, tag: 7 })],
     ['barrier()', () => barrier(runner)],
   ];
   for (const [operation, run] of calls) {
-    const expected = { code: 'ERR_PROTOCOL', message: `${message} (Rank 0 called ${operation}.)` };
+    const expected = { code: 'ERR_PROTOCOL', message: `${words} (Rank 0 called ${operation}.)` };
     expect(await failed(run)).toEqual({ ...expected, details: { rank: 1, operation } });
   }
   await close();

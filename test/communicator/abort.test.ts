@@ -103,15 +103,13 @@ quickTest('a group says the reason of its signal, too, when the ring fails befor
   const { signal } = controller;
   const allGather = first.allGather.bind(first) as (...given: unknown[]) => Promise<unknown>;
   let parts = 0;
-  const failFirst = async () => {
-    const other = failureOf(first.receive(1, { signal }));
-    controller.abort('enough');
-    await other;
-  };
   Object.assign(first, {
     allGather: async (...given: unknown[]) => {
       const result = await allGather(...given);
-      if (++parts === 2) await failFirst();
+      if (++parts !== 2) return result;
+      const receiving = failureOf(first.receive(1, { signal }));
+      controller.abort('enough');
+      await receiving; // the ring has failed
       return result;
     },
   });
